@@ -1,0 +1,37 @@
+"""What a study is asked to do: the content of `study.toml`."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class StudyDefinition(BaseModel):
+    """Everything a user decides about a study. Frozen once its first trial has run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = 1
+    engine: str
+    binary: tuple[str, ...]
+    """The engine's program; several make the binary itself a parameter."""
+    model: tuple[str, ...]
+    """The model file; several make the model itself a parameter."""
+    space: str | None = None
+    """A search space file of the user's own; None for the one that comes with the tuner."""
+    fixed: tuple[str, ...] = ()
+    """Arguments that every launch gets."""
+    env: dict[str, str] = {}
+    """Environment variables that every launch gets."""
+    pasted: tuple[str, ...] | None = None
+    """The command the user runs today, which then is the baseline."""
+    profiles: tuple[str, ...]
+    profiles_file: str | None = None
+    ctx_min: int | None = Field(default=None, ge=1)
+    """Least context a slot must have, whatever the profiles say."""
+    depths: tuple[int, ...] = Field(default=(), max_length=2)
+    """One or two depths to measure at; empty: chosen from the context and the baseline's prefill speed."""
+    predict_tokens: int = Field(default=128, ge=2)
+    repeats: int = Field(default=1, ge=1)
+    hours: float | None = Field(default=None, gt=0)
+    trials: int | None = Field(default=None, gt=0)
+    confirm_rounds: int = Field(default=3, ge=2)

@@ -1,0 +1,65 @@
+"""What the *user* must mend. What becomes of a trial is never an exception: see `tuner.domain.verdict`.
+
+    TunerError
+    ├── BadInput          an option, a name or a file's content is wrong
+    ├── MissingFile       a file is not there, cannot be read, or is not what it should be
+    ├── EngineNotFound    no engine binary, or one that does not run on this machine
+    ├── UnknownFlag       the installed engine does not know a flag
+    ├── StudyMismatch     the study was made on another machine, model or build
+    ├── StudyBusy         another tuner is at work on this study
+    └── NotPermitted      a folder cannot be written, or a process cannot be stopped
+"""
+
+from __future__ import annotations
+
+
+class TunerError(Exception):
+    """Base of all errors shown to the user: one message, no traceback, exit code 2.
+
+    Attributes:
+        what: one sentence on what failed.
+        where: the file, line, option or log it happened in, if there is one.
+        advice: what to try, if something is known to help.
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, advice: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.advice = advice
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.advice:
+            lines.append(f"  try:   {self.advice}")
+        return "\n".join(lines)
+
+
+class BadInput(TunerError):
+    """An option, a name or the content of a file is wrong."""
+
+
+class MissingFile(TunerError):
+    """A file is not there, cannot be read, or is not what it should be."""
+
+
+class EngineNotFound(TunerError):
+    """There is no engine binary, or the one that was named does not run here."""
+
+
+class UnknownFlag(TunerError):
+    """The installed engine does not know a flag that it was asked to use."""
+
+
+class StudyMismatch(TunerError):
+    """The study in the folder was made under other conditions than the present ones."""
+
+
+class StudyBusy(TunerError):
+    """Another tuner process is at work on this study."""
+
+
+class NotPermitted(TunerError):
+    """The operating system does not allow what is needed."""

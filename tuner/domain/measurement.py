@@ -1,0 +1,129 @@
+"""What was measured in a trial. Unknown is None, never 0."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from tuner.domain.workload import Cell
+
+
+class RequestTiming(BaseModel):
+    """One request, as the engine and as the client's own clock saw it. One raw line of `requests.jsonl`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    prompt_tokens: int
+    """Prompt tokens in all, cached ones included."""
+    cached_tokens: int | None
+    """Of these, taken from a cache instead of computed. None where the engine does not say."""
+    completion_tokens: int
+    prefill_ms: float | None
+    """The engine's time for the computed prompt tokens."""
+    decode_ms: float | None
+    """The engine's time for the generated tokens."""
+    draft_tokens: int | None = None
+    accepted_tokens: int | None = None
+    ttft_ms: float
+    """Client: from sending the request to the first token."""
+    total_ms: float
+    """Client: from sending the request to the last token."""
+    finish_reason: str | None = None
+    text: str = ""
+    """The beginning of what was generated, for a person to look at."""
+
+    @property
+    def prefill_tps(self) -> float | None:
+        """Computed prompt tokens a second, engine timing."""
+        if self.prefill_ms is None or self.prefill_ms <= 0 or self.cached_tokens is None:
+            return None
+        return 1000 * (self.prompt_tokens - self.cached_tokens) / self.prefill_ms
+
+    @property
+    def decode_tps(self) -> float | None:
+        """Generated tokens a second after the first, engine timing. None for fewer than two tokens."""
+        if self.decode_ms is None or self.decode_ms <= 0 or self.completion_tokens < 2:
+            return None
+        return 1000 * (self.completion_tokens - 1) / self.decode_ms
+
+    @property
+    def client_decode_tps(self) -> float | None:
+        """Generated tokens a second after the first, by the client's clock: the cross-check."""
+        if self.completion_tokens < 2 or self.total_ms <= self.ttft_ms:
+            return None
+        return 1000 * (self.completion_tokens - 1) / (self.total_ms - self.ttft_ms)
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted draft tokens / drafted. None without speculation."""
+        if not self.draft_tokens or self.accepted_tokens is None:
+            return None
+        return self.accepted_tokens / self.draft_tokens
+
+
+class RequestFailure(BaseModel):
+    """A request that was not answered."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    """`no_first_token`, `stalled`, `connection_lost`, `refused` or `context_exceeded`."""
+    detail: str
+
+
+class CellResult(BaseModel):
+    """The figures of one cell: medians over its measured requests."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cell: Cell
+    decode_tps: float | None
+    """Per stream; engine timing. Of all streams together for more than one, by the client's clock."""
+    client_decode_tps: float | None = None
+    prefill_tps: float | None = None
+    """Cold prefill; only the first cell of a depth has one."""
+    ttft_ms: float | None = None
+    """Time to the first token of the cold prefill; only the first cell of a depth has one."""
+    acceptance_rate: float | None = None
+    decode_tps_samples: tuple[float, ...] = ()
+    """Every measured value, in order."""
+    prefix_reused: bool | None = None
+    """Whether the depth's prefix came from the cache. False costs time, not truth."""
+
+
+class ActualSettings(BaseModel):
+    """What the engine really runs with, read back after it became ready. None: the engine does not say."""
+
+    model_config = ConfigDict(frozen=True)
+
+    context_per_slot: int | None = None
+    slots: int | None = None
+    speculation: bool | None = None
+    flash_attention: bool | None = None
+    offloaded_layers: str | None = None
+    """Like `19/19`."""
+    buffers_mib: dict[str, float] = {}
+    """Device -> MiB of model, KV and compute buffers together, as the engine logs them."""
+
+
+class Measurement(BaseModel):
+    """Everything measured in one launch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cells: tuple[CellResult, ...]
+    ready_s: float
+    """From launch to ready."""
+    actual: ActualSettings
+    proven_context: int | None = None
+    """The deepest cold prompt that finished and was answered, in tokens with its answer."""
+    host_rss_peak_mib: float | None = None
+    """The highest resident memory of the engine's processes seen during the workload."""
+
+    def result(self, cell: Cell) -> CellResult | None:
+        """The result of `cell`, if it was measured."""
+        return next((result for result in self.cells if result.cell == cell), None)
+
+    def prefill_at(self, depth: int) -> float | None:
+        """Cold prefill speed at `depth`, one stream, in tokens a second."""
+        speeds = [r.prefill_tps for r in self.cells if r.cell.depth == depth and r.cell.streams == 1]
+        return next((speed for speed in speeds if speed is not None), None)

@@ -1,0 +1,70 @@
+"""The complete record of a trial: written before the launch, completed when its verdict is known."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+from tuner.domain.command import LaunchCommand
+from tuner.domain.configuration import Configuration
+from tuner.domain.measurement import Measurement
+from tuner.domain.verdict import Verdict
+
+
+class Stage(StrEnum):
+    """Why a trial was launched."""
+
+    BASELINE = "baseline"
+    SEED = "seed"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    """A re-measurement of a configuration that the search found, or of the baseline."""
+
+
+class Owner(BaseModel):
+    """The process that runs a trial: what a later start needs to settle it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    host: str
+    boot_id: str
+    pid: int
+
+
+class TrialRecord(BaseModel):
+    """One trial. Open while `verdict` is None."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    """Counts within its stage's pool: the search and the confirm stage count apart."""
+    stage: Stage
+    configuration: Configuration
+    note: str = ""
+    """For a seed its name, for a confirm trial what it re-measures."""
+    owner: Owner
+    started_at: float
+    """Seconds since the epoch."""
+    finished_at: float | None = None
+    command: LaunchCommand | None = None
+    """What a user would run: the command that was launched, without what the measurement added."""
+    launched: LaunchCommand | None = None
+    """What was started for the measurement: own port, alias and log flags included."""
+    folder: str = ""
+    """The trial's folder, relative to the study folder."""
+    verdict: Verdict | None = None
+    measurement: Measurement | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of the trial; None while it is open."""
+        return None if self.finished_at is None else self.finished_at - self.started_at
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it measured the baseline, in the search or again in the confirm stage."""
+        return self.stage is Stage.BASELINE or self.note == BASELINE_NOTE
+
+
+BASELINE_NOTE = "baseline"

@@ -1,0 +1,67 @@
+"""The workload: the cells that are measured in every trial."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class Content(StrEnum):
+    """What kind of text is generated. Speculation gains differ by kind, so kinds are never pooled silently."""
+
+    CODE = "code"
+    TOOL = "tool"
+    MATH = "math"
+    PROSE_EN = "prose-en"
+    PROSE_ZH = "prose-zh"
+
+
+class Cell(BaseModel):
+    """One content kind x one depth x one number of parallel streams."""
+
+    model_config = ConfigDict(frozen=True)
+
+    content: Content
+    depth: int
+    """Tokens already in the context when decoding starts."""
+    streams: int = 1
+
+    @property
+    def name(self) -> str:
+        """Short and unique in a workload: `code@512`, `prose-en@512x2`."""
+        return f"{self.content.value}@{self.depth}" + (f"x{self.streams}" if self.streams > 1 else "")
+
+
+class Workload(BaseModel):
+    """The cells of a study, cheap first, and how each is measured."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cells: tuple[Cell, ...]
+    """Ordered by streams, then depth: changing the depth costs a full prefill, changing the content only a little."""
+    predict_tokens: int
+    """Tokens generated in each measured request."""
+    repeats: int = 1
+    """Measured requests a cell; the first of a depth is also its cold prefill."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Workload:
+        keys = [(cell.streams, cell.depth) for cell in self.cells]
+        if not self.cells or keys != sorted(keys):
+            raise ValueError("cells must be given, ordered by streams and depth")
+        return self
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """The single-stream depths, ascending."""
+        return tuple(sorted({cell.depth for cell in self.cells if cell.streams == 1}))
+
+    @property
+    def context_needed(self) -> int:
+        """Tokens of context a slot needs for the deepest cell, a margin for the instruction included."""
+        return max(cell.depth for cell in self.cells) + self.predict_tokens + INSTRUCTION_TOKENS
+
+
+INSTRUCTION_TOKENS = 256
+"""Room left for what follows the shared prefix: the instruction and the chat template."""
