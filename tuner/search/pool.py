@@ -1,0 +1,228 @@
+"""The pool of trials: one Optuna storage, opened, asked, told and read.
+
+The complete record of a trial is one JSON value in the trial's attributes. Two Optuna studies share the storage:
+`search`, which the sampler learns from, and `confirm`, re-measurements that it must not see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import optuna
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from tuner.domain.configuration import Configuration, Value
+from tuner.domain.record import TrialRecord
+from tuner.domain.space import SearchSpace
+from tuner.domain.verdict import Outcome
+from tuner.search.distributions import distributions, from_optuna, to_optuna
+from tuner.search.space import complete, random_values, violations
+
+CONSTRAINTS = ("outcome", "context", "streams")
+"""The constraints of every told trial, always all of them and in this order: Optuna's samplers rely on it."""
+
+OBJECTIVES = ("prefill_tps", "decode_tps", "context_tokens")
+"""The raw metrics that the study maximises together. Profiles are computed from stored trials, never searched alone."""
+
+_RECORD = "record"
+_ORIGIN = "origin"
+_STARTUP_TRIALS = 5
+_PATIENCE = 20
+"""Proposals in a row that may be known already before random ones are drawn instead."""
+
+SamplerFactory = Callable[[int], BaseSampler]
+"""Makes a sampler from a seed."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A configuration to measure next."""
+
+    number: int
+    configuration: Configuration
+    seed_name: str | None
+    """The seed it comes from; None when the sampler proposed it."""
+
+
+def tpe(seed: int) -> BaseSampler:
+    """Optuna's TPE, set as it works best here: all parameters jointly, and soon after the seeds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TPESampler(multivariate=True, n_startup_trials=_STARTUP_TRIALS, constant_liar=False, seed=seed)
+
+
+class TrialPool:
+    """All trials of one study, in one Optuna storage."""
+
+    def __init__(
+        self, storage: optuna.storages.BaseStorage, name: str, space: SearchSpace, sampler: SamplerFactory = tpe
+    ) -> None:
+        self._space = space
+        self._distributions = distributions(space)
+        self._search = _open(storage, "search", len(OBJECTIVES))
+        self._confirm = _open(storage, "confirm", 1)
+        # A sampler seeded alike after every start would propose its first trials again.
+        told = len(self._search.get_trials(deepcopy=False))
+        seed = int.from_bytes(hashlib.sha256(f"{name} {told}".encode()).digest()[:4], "big")
+        # Proposals are drawn in memory, from a copy of what was told: the many that are known already, or break a
+        # rule, then cost neither a trial number nor a write.
+        self._draft = _open(optuna.storages.InMemoryStorage(), "draft", len(OBJECTIVES))
+        self._draft.sampler = sampler(seed)
+        self._drafted: set[int] = set()
+        self._rng = np.random.default_rng(seed)
+        self._asked: dict[int, Trial] = {}
+
+    @classmethod
+    def open_file(cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe) -> TrialPool:
+        """The pool of the study `name` in the SQLite file at `path`, made if it is not there."""
+        # Write-ahead logging, once and for all connections: a reader never blocks the run, and a kill loses nothing.
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA journal_mode=wal")
+        storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+        return cls(storage, name, space, sampler)
+
+    def enqueue(self, values: dict[str, Value], origin: str) -> None:
+        """Puts a configuration in the queue that `ask` serves first. `origin` is the seed's name.
+
+        The queue lies in the storage, so it survives a kill.
+        """
+        self._search.enqueue_trial(to_optuna(self._space, values), user_attrs={_ORIGIN: origin})
+
+    def origins(self) -> set[str]:
+        """The names of everything that was ever enqueued."""
+        trials = self._search.get_trials(deepcopy=False)
+        return {trial.user_attrs[_ORIGIN] for trial in trials if trial.user_attrs.get(_ORIGIN)}
+
+    def ask(self) -> Proposal | None:
+        """The next configuration that keeps all rules and was never measured; None when the space is used up."""
+        known = {record.configuration.fingerprint for record in self.records()}
+        while self._search.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            trial = self._search.ask(self._distributions)
+            configuration = complete(self._space, from_optuna(self._space, trial.params))
+            if not self._is_new(configuration, known):
+                self._search.tell(trial, state=TrialState.FAIL)
+                continue
+            self._asked[trial.number] = trial
+            return Proposal(trial.number, configuration, trial.user_attrs.get(_ORIGIN))
+        params = self._draw(known)
+        if params is None:
+            return None
+        self._search.enqueue_trial(params)
+        return self.ask()
+
+    def _draw(self, known: set[str]) -> dict[str, Value] | None:
+        """What the sampler proposes next, as Optuna's parameters; random values when it only repeats itself."""
+        self._copy_told()
+        for _ in range(_PATIENCE):
+            trial = self._draft.ask(self._distributions)
+            configuration = complete(self._space, from_optuna(self._space, trial.params))
+            if violations(self._space, configuration):
+                _set_constraints(trial, {"outcome": 1.0})
+                self._draft.tell(trial, state=TrialState.PRUNED)
+                continue
+            self._draft.tell(trial, state=TrialState.FAIL)
+            if configuration.fingerprint not in known:
+                return dict(trial.params)
+        for _ in range(1000):
+            values = random_values(self._space, self._rng)
+            if self._is_new(complete(self._space, values), known):
+                return to_optuna(self._space, values)
+        return None
+
+    def _copy_told(self) -> None:
+        for trial in self._search.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)):
+            if trial.number not in self._drafted:
+                self._drafted.add(trial.number)
+                self._draft.add_trial(trial)
+
+    def _is_new(self, configuration: Configuration, known: set[str]) -> bool:
+        return configuration.fingerprint not in known and not violations(self._space, configuration)
+
+    def open_confirmation(self) -> int:
+        """A number for a re-measurement."""
+        return self._confirm.ask().number
+
+    def save(self, record: TrialRecord, *, confirm: bool = False) -> None:
+        """Makes the record durable. It can be saved again as long as its trial is open."""
+        self._trial(record.number, confirm).set_user_attr(_RECORD, record.model_dump_json(exclude_none=True))
+
+    def tell(
+        self, record: TrialRecord, objectives: tuple[float, float, float] | None, *, confirm: bool = False
+    ) -> None:
+        """Closes a trial: its final record, its constraints, and its raw metrics if all were measured.
+
+        An interrupted trial says nothing about its configuration: it is closed as failed, and asked again.
+        """
+        verdict = record.verdict
+        assert verdict is not None
+        trial = self._trial(record.number, confirm)
+        self.save(record, confirm=confirm)
+        if verdict.outcome is Outcome.INTERRUPTED:
+            study = self._confirm if confirm else self._search
+            study.tell(trial, state=TrialState.FAIL)
+            if not confirm:
+                self._search.enqueue_trial(dict(trial.params), user_attrs={_ORIGIN: trial.user_attrs.get(_ORIGIN)})
+            return
+        if confirm:
+            self._confirm.tell(trial, 0.0)
+            return
+        _set_constraints(trial, verdict.constraints)
+        if objectives is None:
+            self._search.tell(trial, state=TrialState.PRUNED)
+        else:
+            self._search.tell(trial, objectives)
+
+    def records(self, *, confirm: bool = False) -> list[TrialRecord]:
+        """The records of all trials, open ones included, in order."""
+        study = self._confirm if confirm else self._search
+        return [_parsed(text) for text in _record_texts(study.get_trials(deepcopy=False))]
+
+    def drop_unrecorded(self) -> None:
+        """Puts back what was asked but killed before its record was written, and closes it."""
+        for trial in self._search.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if _RECORD not in trial.user_attrs:
+                self._search.tell(trial.number, state=TrialState.FAIL)
+                if trial.params:
+                    self._search.enqueue_trial(trial.params, user_attrs={_ORIGIN: trial.user_attrs.get(_ORIGIN)})
+        for trial in self._confirm.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if _RECORD not in trial.user_attrs:
+                self._confirm.tell(trial.number, state=TrialState.FAIL)
+
+    def _trial(self, number: int, confirm: bool) -> Trial:
+        """The open trial with this number, also one that an earlier process asked for."""
+        study = self._confirm if confirm else self._search
+        if not confirm and number in self._asked:
+            return self._asked[number]
+        return Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)
+
+
+def _set_constraints(trial: Trial, missed: Mapping[str, float]) -> None:
+    for name in CONSTRAINTS:
+        trial.set_constraint(name, missed.get(name, 0.0))
+
+
+def _open(storage: optuna.storages.BaseStorage, name: str, objectives: int) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    return optuna.create_study(
+        storage=storage, study_name=name, directions=[StudyDirection.MAXIMIZE] * objectives, load_if_exists=True
+    )
+
+
+def _record_texts(trials: Iterable[FrozenTrial]) -> list[str]:
+    return [trial.user_attrs[_RECORD] for trial in trials if _RECORD in trial.user_attrs]
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> TrialRecord:
+    return TrialRecord.model_validate_json(text)

@@ -1,0 +1,69 @@
+"""Reading profiles: those that come with the tuner, and a user's own TOML file that adds to them or replaces some."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tuner.domain.errors import BadInput
+from tuner.domain.profile import DepthName, Profile
+from tuner.domain.workload import Content
+from tuner.search.space_file import parse_toml
+
+
+class ProfileTable(BaseModel):
+    """One `[profiles.NAME]` table: a `Profile` without its name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    about: str = ""
+    prefill: float = Field(default=0, ge=0)
+    decode: float = Field(default=0, ge=0)
+    context: float = Field(default=0, ge=0)
+    contents: dict[Content, float]
+    depths: dict[DepthName, float]
+    least_context: int = Field(default=4096, ge=1)
+    streams: int = Field(default=1, ge=1)
+
+
+class ProfilesFile(BaseModel):
+    """A whole profiles file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1]
+    profiles: dict[str, ProfileTable]
+
+
+def read_profiles(*paths: Path) -> dict[str, Profile]:
+    """Name -> profile from all files; a later file's profile replaces an earlier one of the same name.
+
+    Raises:
+        MissingFile, BadInput: as for search space files.
+    """
+    profiles: dict[str, Profile] = {}
+    for path in paths:
+        for name, table in parse_toml(path, ProfilesFile).profiles.items():
+            try:
+                profiles[name] = Profile(name=name, **table.model_dump())
+            except ValidationError as error:
+                message = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise BadInput(f"Profile `{name}`: {message}", where=str(path)) from error
+    return profiles
+
+
+def select_profiles(known: dict[str, Profile], names: tuple[str, ...]) -> tuple[Profile, ...]:
+    """The profiles named, in that order; all of them for no names.
+
+    Raises:
+        BadInput: a name that does not exist; says which is nearest.
+    """
+    for name in names:
+        if name not in known:
+            nearest = get_close_matches(name, known, n=1)
+            hint = f"did you mean `{nearest[0]}`? " if nearest else ""
+            raise BadInput(f"There is no profile `{name}`", advice=f"{hint}known: {', '.join(known)}")
+    return tuple(known[name] for name in names or known)

@@ -1,0 +1,255 @@
+"""From a space file to the space of one study: what makes sense on this machine, with this model and this binary.
+
+Everything that is left out is named with its reason, so that `tuner doctor` can say why something is not tuned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.domain.configuration import Value
+from tuner.domain.errors import BadInput, UnknownFlag
+from tuner.domain.facts import Device, FlagCatalogue
+from tuner.domain.space import Dropped, Parameter, Rule, SearchSpace, Seed
+from tuner.search.expressions import evaluate, parse
+from tuner.search.placement import context_ladder, device_choices, split_choices
+from tuner.search.space_file import ChoiceTable, ParameterTable, SpaceFile
+
+UNSET = "unset"
+"""The value that leaves a flag or a variable out."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a space is resolved against."""
+
+    facts: Mapping[str, Value | None]
+    """`machine.*`, `model.*`, `engine.*` and `study.*` by name; None where something is not known."""
+    flags: FlagCatalogue
+    devices: Sequence[Device] = ()
+    present: Mapping[str, Value] = field(default_factory=dict)
+    """Parameter -> the value that the user's own command gives it: the domain is widened to hold it."""
+    fixed_flags: frozenset[str] = frozenset()
+    """Long spellings of the flags that the user has fixed: their parameters are not searched."""
+    models: Sequence[str] = ()
+    binaries: Sequence[str] = ()
+    strict: bool = False
+    """Whether a flag that the binary lacks is an error (a file of the user's own) or a reason to leave it out."""
+
+
+def resolve(file: SpaceFile, around: Surroundings) -> SearchSpace:
+    """The search space for these surroundings.
+
+    Raises:
+        BadInput: a default lies outside its domain, or an expression names something that does not exist.
+        UnknownFlag: `around.strict` and the binary does not know a flag.
+    """
+    _check_expressions(file, around)
+    parameters: list[Parameter] = []
+    dropped: list[Dropped] = []
+    for name, table in file.parameters.items():
+        reason = _not_here(name, table, around)
+        if reason is None:
+            parameter, notes = _resolve_one(name, table, around)
+            dropped += notes
+            if parameter is not None:
+                parameters.append(parameter)
+        else:
+            dropped.append(Dropped(name=name, reason=reason))
+    seeds, unusable = _usable_seeds(file, parameters)
+    return SearchSpace(
+        engine=file.engine,
+        parameters=tuple(parameters),
+        rules=tuple(_usable_rules(file, parameters)),
+        seeds=seeds,
+        dropped=(*dropped, *unusable),
+    )
+
+
+def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | None:
+    """Why the whole parameter does not apply, or None."""
+    for flag in (table.flag, table.off_flag):
+        if flag is None:
+            continue
+        if flag in around.fixed_flags:
+            return f"fixed by your own arguments ({flag})"
+        if not around.flags.knows(flag):
+            return _missing_flag(name, flag, around)
+    if table.requires is not None and not evaluate(table.requires, around.facts):
+        return f"needs {table.requires}; here {_told(table.requires, around.facts)}"
+    return None
+
+
+def _missing_flag(name: str, flag: str, around: Surroundings) -> str:
+    entry = around.flags.find(flag)
+    if entry is not None and entry.removed:
+        message, advice = f"this engine build has removed {flag}", entry.removed
+    else:
+        nearest = around.flags.nearest(flag)
+        message = f"this engine build does not know {flag}"
+        advice = f"nearest flag it knows: {nearest}" if nearest else "it has no similar flag"
+    if around.strict:
+        raise UnknownFlag(f"Parameter `{name}`: {message}", advice=advice)
+    return f"{message} ({advice})"
+
+
+def _told(expression: str, facts: Mapping[str, Value | None]) -> str:
+    """The facts that an expression names, with their values: `machine.gpus is 0`."""
+    names = [name for name in sorted(parse(expression).names()) if name in facts]
+    told = [f"{name} is {'unknown' if facts[name] is None else facts[name]}" for name in names]
+    return ", ".join(told) or "it is not so"
+
+
+def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tuple[Parameter | None, list[Dropped]]:
+    choices, notes = _choices(name, table, around)
+    low, high = _bound(name, table.low, around), _bound(name, table.high, around)
+    present = around.present.get(name)
+    if choices is None and (low is None or high is None):
+        raise BadInput(f"Parameter `{name}` needs `choices`, or both `low` and `high`")
+    if choices is not None and not choices:
+        return None, [*notes, Dropped(name=name, reason="none of its values is possible here")]
+    default = _fact_or_value(table.default, around)
+    if default is None:
+        default = choices[0] if choices is not None else low
+    assert default is not None
+    if present is not None and choices is not None and present not in choices:
+        choices = (*choices, present)
+    elif isinstance(present, int | float) and low is not None and high is not None:
+        low, high = min(low, present), max(high, present)
+    if choices is not None and default not in choices and table.default is not None and present is None:
+        default = _fallback_default(name, table, default, choices, notes)
+    parameter = Parameter(
+        name=name,
+        about=table.about,
+        target=_TARGETS.get(table.kind, "flag"),
+        flag=table.flag,
+        off_flag=table.off_flag,
+        environment=table.environment,
+        choices=choices,
+        low=low,
+        high=high,
+        step=table.step,
+        log=table.log,
+        default=present if present is not None else default,
+        when=table.when,
+        role="context" if table.kind == "context" else table.role,
+    )
+    if not parameter.contains(parameter.default):
+        raise BadInput(f"Parameter `{name}`: its default {parameter.default!r} lies outside its own domain")
+    return parameter, notes
+
+
+_TARGETS: dict[str, str] = {"switch": "switch", "environment": "environment", "model": "model", "binary": "binary"}
+
+
+def _fallback_default(
+    name: str, table: ParameterTable, default: Value, choices: tuple[Value, ...], notes: list[Dropped]
+) -> Value:
+    """A default whose choice was left out above gives way to the first one that is left; any other is a mistake."""
+    if not any(note.name == f"{name}={default}" for note in notes):
+        raise BadInput(f"Parameter `{name}`: its default {table.default!r} is not among its choices")
+    return choices[0]
+
+
+def _choices(name: str, table: ParameterTable, around: Surroundings) -> tuple[tuple[Value, ...] | None, list[Dropped]]:
+    notes: list[Dropped] = []
+    generated = _generated_choices(table, around)
+    if generated is not None:
+        return generated, notes
+    if table.choices is None:
+        return None, notes
+    kept: list[Value] = []
+    for choice in table.choices:
+        value = choice.value if isinstance(choice, ChoiceTable) else choice
+        if isinstance(choice, ChoiceTable) and not evaluate(choice.requires, around.facts):
+            reason = f"needs {choice.requires}; here {_told(choice.requires, around.facts)}"
+        elif not _allowed(table.flag, value, around.flags):
+            reason = f"this engine build does not offer it for {table.flag}"
+        else:
+            kept.append(value)
+            continue
+        notes.append(Dropped(name=f"{name}={value}", reason=reason))
+    return tuple(kept), notes
+
+
+def _generated_choices(table: ParameterTable, around: Surroundings) -> tuple[Value, ...] | None:
+    """Choices that follow from the machine instead of the file."""
+    if table.kind == "context":
+        least, trained = around.facts.get("study.ctx_min"), around.facts.get("model.trained_context")
+        return context_ladder(int(least or 4096), int(trained or 32768))
+    if table.kind == "device":
+        return device_choices(around.devices)
+    if table.kind == "split":
+        return split_choices(around.devices)
+    if table.kind == "main_device":
+        return tuple(range(len(around.devices)))
+    if table.kind == "model":
+        return tuple(around.models)
+    if table.kind == "binary":
+        return tuple(around.binaries)
+    return None
+
+
+def _allowed(flag: str | None, value: Value, flags: FlagCatalogue) -> bool:
+    """Whether the help text, where it lists values, lists this one."""
+    entry = flags.find(flag) if flag else None
+    if entry is None or entry.allowed is None or not isinstance(value, str) or value == UNSET:
+        return True
+    parts = value.split(",") if entry.list_valued else [value]
+    return all(part in entry.allowed for part in parts)
+
+
+def _bound(name: str, bound: int | float | str | None, around: Surroundings) -> int | float | None:
+    value = _fact_or_value(bound, around)
+    if isinstance(value, str | bool):
+        raise BadInput(f"Parameter `{name}`: the bound {bound!r} is neither a number nor a fact with a number")
+    return value
+
+
+def _fact_or_value(written: Value | None, around: Surroundings) -> Value | None:
+    """A text that names a fact stands for the fact."""
+    if isinstance(written, str) and written in around.facts:
+        return around.facts[written]
+    return written
+
+
+def _check_expressions(file: SpaceFile, around: Surroundings) -> None:
+    """Every name in every expression must exist: a mistyped one would silently switch something off."""
+    def check(place: str, text: str | None, known: set[str]) -> None:
+        for unknown in sorted(parse(text).names() - known) if text else ():
+            raise BadInput(f"{place}: `{unknown}` is neither a parameter nor a fact", advice=f"in `{text}`")
+
+    names, facts = set(file.parameters), set(around.facts)
+    for name, table in file.parameters.items():
+        check(f"parameters.{name}.when", table.when, names)
+        check(f"parameters.{name}.requires", table.requires, facts)
+        for choice in table.choices or ():
+            if isinstance(choice, ChoiceTable):
+                check(f"parameters.{name}.choices", choice.requires, facts)
+    for rule in file.rules:
+        check("rules", rule.require, names | facts)
+    for seed in file.seeds:
+        for name in seed.values:
+            if name not in names:
+                raise BadInput(f"Seed `{seed.name}` sets `{name}`, which is no parameter")
+
+
+def _usable_rules(file: SpaceFile, parameters: Sequence[Parameter]) -> list[Rule]:
+    """The rules that still have a parameter to speak of."""
+    names = {parameter.name for parameter in parameters}
+    return [rule for rule in file.rules if parse(rule.require).names() & names]
+
+
+def _usable_seeds(file: SpaceFile, parameters: Sequence[Parameter]) -> tuple[tuple[Seed, ...], list[Dropped]]:
+    """Seeds as far as they apply: what sets a parameter or a value that is not here is left out, by name."""
+    by_name = {parameter.name: parameter for parameter in parameters}
+    usable: list[Seed] = []
+    dropped: list[Dropped] = []
+    for seed in file.seeds:
+        foreign = [n for n, v in seed.values.items() if n not in by_name or not by_name[n].contains(v)]
+        if foreign:
+            dropped.append(Dropped(name=f"seed: {seed.name}", reason=f"does not apply here: {', '.join(foreign)}"))
+        else:
+            usable.append(seed)
+    return tuple(usable), dropped
