@@ -7,6 +7,7 @@
     ├── UnknownFlag       the installed engine does not know a flag
     ├── StudyMismatch     the study was made on another machine, model or build
     ├── StudyBusy         another tuner is at work on this study
+    ├── BaselineFailed    the command that everything is compared with does not run
     └── NotPermitted      a folder cannot be written, or a process cannot be stopped
 """
 
@@ -59,6 +60,10 @@ class StudyMismatch(TunerError):
 
 class StudyBusy(TunerError):
     """Another tuner process is at work on this study."""
+
+
+class BaselineFailed(TunerError):
+    """The baseline could not be measured, so there is nothing to compare with."""
 
 
 class NotPermitted(TunerError):

@@ -119,6 +119,9 @@ class Measurement(BaseModel):
     host_rss_peak_mib: float | None = None
     """The highest resident memory of the engine's processes seen during the workload."""
 
+    signs: tuple[str, ...] = ()
+    """What the engine's log and pages say of a run that is not as asked, in words."""
+
     def result(self, cell: Cell) -> CellResult | None:
         """The result of `cell`, if it was measured."""
         return next((result for result in self.cells if result.cell == cell), None)

@@ -50,7 +50,7 @@ class Parameter(BaseModel):
 class Rule(BaseModel):
     """A condition that every configuration must meet, with its reason."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     require: str
     because: str
@@ -59,7 +59,7 @@ class Rule(BaseModel):
 class Seed(BaseModel):
     """A configuration worth trying early, given as its differences from the defaults."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     because: str

@@ -22,7 +22,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from tuner.domain.configuration import Configuration, Value
-from tuner.domain.record import TrialRecord
+from tuner.domain.record import BASELINE_NOTE, TrialRecord
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
 from tuner.search.distributions import distributions, from_optuna, to_optuna
@@ -105,11 +105,12 @@ class TrialPool:
 
     def ask(self) -> Proposal | None:
         """The next configuration that keeps all rules and was never measured; None when the space is used up."""
-        known = {record.configuration.fingerprint for record in self.records()}
+        known = {record.configuration.fingerprint for record in self.records() if _says_something(record)}
         while self._search.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             trial = self._search.ask(self._distributions)
             configuration = complete(self._space, from_optuna(self._space, trial.params))
-            if not self._is_new(configuration, known):
+            is_baseline = trial.user_attrs.get(_ORIGIN) == BASELINE_NOTE
+            if not is_baseline and not self._is_new(configuration, known):
                 self._search.tell(trial, state=TrialState.FAIL)
                 continue
             self._asked[trial.number] = trial
@@ -204,6 +205,11 @@ class TrialPool:
         if not confirm and number in self._asked:
             return self._asked[number]
         return Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)
+
+
+def _says_something(record: TrialRecord) -> bool:
+    """Whether a trial, open or closed, makes its configuration known. An interrupted one does not."""
+    return record.verdict is None or record.verdict.outcome is not Outcome.INTERRUPTED
 
 
 def _set_constraints(trial: Trial, missed: Mapping[str, float]) -> None:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tuner.domain.errors import BadInput
 from tuner.domain.profile import DepthName, Profile
 from tuner.domain.workload import Content
-from tuner.search.space_file import parse_toml
+from tuner.domain.toml_text import parse_toml
+from tuner.search.space_file import read_text
 
 
 class ProfileTable(BaseModel):
@@ -46,7 +47,7 @@ def read_profiles(*paths: Path) -> dict[str, Profile]:
     """
     profiles: dict[str, Profile] = {}
     for path in paths:
-        for name, table in parse_toml(path, ProfilesFile).profiles.items():
+        for name, table in parse_toml(read_text(path), ProfilesFile, where=str(path)).profiles.items():
             try:
                 profiles[name] = Profile(name=name, **table.model_dump())
             except ValidationError as error:

@@ -111,7 +111,7 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
         return None, [*notes, Dropped(name=name, reason="none of its values is possible here")]
     default = _fact_or_value(table.default, around)
     if default is None:
-        default = choices[0] if choices is not None else low
+        default = _implied_default(table, choices, low)
     assert default is not None
     if present is not None and choices is not None and present not in choices:
         choices = (*choices, present)
@@ -138,6 +138,13 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
     if not parameter.contains(parameter.default):
         raise BadInput(f"Parameter `{name}`: its default {parameter.default!r} lies outside its own domain")
     return parameter, notes
+
+
+def _implied_default(table: ParameterTable, choices: tuple[Value, ...] | None, low: int | float | None) -> Value | None:
+    """What the engine does unasked: the trained context, all devices; else the first value."""
+    if choices is None:
+        return low
+    return choices[-1] if table.kind == "context" else choices[0]
 
 
 _TARGETS: dict[str, str] = {"switch": "switch", "environment": "environment", "model": "model", "binary": "binary"}
@@ -228,7 +235,7 @@ def _check_expressions(file: SpaceFile, around: Surroundings) -> None:
             if isinstance(choice, ChoiceTable):
                 check(f"parameters.{name}.choices", choice.requires, facts)
     for rule in file.rules:
-        check("rules", rule.require, names | facts)
+        check("rules", rule.require, names)
     for seed in file.seeds:
         for name in seed.values:
             if name not in names:

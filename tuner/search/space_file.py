@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.domain.configuration import Value
-from tuner.domain.errors import BadInput, MissingFile
+from tuner.domain.errors import MissingFile
 from tuner.domain.space import Rule, Seed
-
-Model = TypeVar("Model", bound=BaseModel)
+from tuner.domain.toml_text import parse_toml
 
 Kind = Literal["flag", "switch", "environment", "model", "binary", "context", "device", "split", "main_device"]
 
@@ -68,68 +64,12 @@ def read_space_file(path: Path) -> SpaceFile:
         MissingFile: it cannot be read.
         BadInput: it is not TOML, has an unknown key or a value of the wrong kind; names the line.
     """
-    return parse_toml(path, SpaceFile)
+    return parse_toml(read_text(path), SpaceFile, where=str(path))
 
 
-def parse_toml(path: Path, model: type[Model]) -> Model:
-    """Reads the TOML file at `path` as `model`, with errors as in `read_space_file`."""
+def read_text(path: Path) -> str:
+    """The text of a file. Raises MissingFile."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise MissingFile(f"Cannot read {path.name}: {error}", where=str(path)) from error
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path.name} is not valid TOML: {error}", where=str(path)) from error
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise _first_mistake(error, path, text, model) from error
-
-
-def _first_mistake(error: ValidationError, path: Path, text: str, model: type[BaseModel]) -> BadInput:
-    """The first thing wrong in the file, in words, with the line where it stands."""
-    detail = error.errors()[0]
-    place = [str(part) for part in detail["loc"] if not str(part).startswith("function-")]
-    line = _line_of(text, place)
-    where = f"{path}, line {line}" if line else str(path)
-    if detail["type"] == "extra_forbidden":
-        nearest = get_close_matches(place[-1], _known_keys(model), n=1, cutoff=0.5)
-        advice = f"did you mean `{nearest[0]}`?" if nearest else "remove it; see the files that come with the tuner"
-        return BadInput(f"Unknown key `{place[-1]}` in {path.name} ({'.'.join(place)})", where=where, advice=advice)
-    message = detail["msg"].removeprefix("Value error, ")
-    return BadInput(f"{path.name}: {'.'.join(place) or 'the file'}: {message}", where=where)
-
-
-def _known_keys(model: type[BaseModel]) -> list[str]:
-    """Every key that the file's tables may have, nested ones included."""
-    keys: list[str] = []
-    pending: list[type[BaseModel]] = [model]
-    while pending:
-        current = pending.pop()
-        for name, field in current.model_fields.items():
-            keys.append(name)
-            pending += [part for part in _models_in(field.annotation) if part is not current]
-    return keys
-
-
-def _models_in(annotation: object) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in getattr(annotation, "__args__", ()) for model in _models_in(part)]
-
-
-def _line_of(text: str, place: list[str]) -> int | None:
-    """The line where the last named part of `place` stands: its table first, then the key within it."""
-    line_number = None
-    lines = text.splitlines()
-    start = 0
-    for part in place:
-        if part.isdigit():
-            continue
-        pattern = re.compile(rf'^\s*(\[+[\w."-]*\b{re.escape(part)}"?\]+|"?{re.escape(part)}"?\s*=)')
-        for index in range(start, len(lines)):
-            if pattern.match(lines[index]):
-                line_number, start = index + 1, index
-                break
-    return line_number

@@ -1,0 +1,58 @@
+"""What a study is held to once its first trial has run."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from tuner.domain.configuration import Value
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.facts import EngineFacts, MachineFacts, ModelFacts
+from tuner.domain.profile import Profile
+from tuner.domain.space import SearchSpace
+from tuner.domain.workload import Workload
+
+
+class FrozenStudy(BaseModel):
+    """Everything that was resolved when the study was created: it never changes while the study lives."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: int = 1
+    study_id: str
+    """Unique to this study: marks its processes, so that a later start finds what was left behind."""
+    definition: StudyDefinition
+    space: SearchSpace
+    baseline: dict[str, Value]
+    """Parameter -> value of the user's own command; all others are at the engine's defaults."""
+    fixed: tuple[str, ...]
+    """Arguments that every trial gets, in the user's order."""
+    machine: MachineFacts
+    engines: tuple[EngineFacts, ...]
+    """One for each binary, in the definition's order."""
+    models: tuple[ModelFacts, ...]
+    profiles: tuple[Profile, ...]
+    workload: Workload
+    notes: tuple[str, ...] = ()
+    """What was adapted to this machine, for a person to read."""
+
+    def differences(self, machine: MachineFacts, engines: tuple[EngineFacts, ...], models: tuple[ModelFacts, ...]) -> list[str]:
+        """What is different now from when the study was created, each in words; empty if nothing that matters is."""
+        told: list[str] = []
+        for name in ("host", "cpu", "physical_cores", "logical_cores", "memory_mib", "gpus"):
+            before, now = getattr(self.machine, name), getattr(machine, name)
+            if before != now:
+                told.append(f"machine: {name.replace('_', ' ')} was {_shown(before)}, is {_shown(now)}")
+        for before_engine, now_engine in zip(self.engines, engines, strict=True):
+            if before_engine.version != now_engine.version:
+                told.append(f"engine: {now_engine.binary} was {before_engine.version}, is {now_engine.version}")
+        for before_model, now_model in zip(self.models, models, strict=True):
+            if before_model.size_bytes != now_model.size_bytes or before_model.name != now_model.name:
+                told.append(
+                    f"model: {now_model.path} was {before_model.name}, {before_model.size_bytes} bytes, "
+                    f"is {now_model.name}, {now_model.size_bytes} bytes"
+                )
+        return told
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

@@ -1,0 +1,185 @@
+"""llama-server over HTTP: readiness, what it runs with, and one streamed completion.
+
+Shapes as in llama.cpp's tools/server/README.md, seen on builds b9093 to b11434.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tuner.domain.measurement import RequestFailure, RequestTiming
+
+_KEPT_TEXT = 400
+"""Characters of an answer that are kept for a person to look at."""
+
+
+class LlamaServerClient:
+    """Speaks to one server. Thread-safe, as httpx's client is."""
+
+    def __init__(self, base_url: str) -> None:
+        # No proxy from the environment: the server under test is on this machine.
+        self._http = httpx.Client(base_url=base_url, timeout=10.0, trust_env=False)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def is_ready(self) -> bool:
+        """Whether the model is loaded. False while nothing listens yet."""
+        try:
+            return self._http.get("/health", timeout=2.0).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def alias(self) -> str | None:
+        """The model alias that the server reports: tells the server just started from a stale one on the port."""
+        models = self._get("/v1/models")
+        data = models.get("data") if isinstance(models, dict) else None
+        return str(data[0].get("id")) if data else None
+
+    def context_and_slots(self) -> tuple[int | None, int | None, bool | None]:
+        """Context of one slot in tokens, number of slots, and whether speculation is on; None for what is not told."""
+        props = self._get("/props")
+        settings = props.get("default_generation_settings", {}) if isinstance(props, dict) else {}
+        slots = self._get("/slots")
+        speculative = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if slots else []
+        known = [flag for flag in speculative if flag is not None]
+        return (
+            settings.get("n_ctx"),
+            props.get("total_slots") if isinstance(props, dict) else None,
+            any(known) if known else None,
+        )
+
+    def render(self, message: str, opening: str) -> str:
+        """The chat template's prompt for one user message; the bare message where the server has no template."""
+        try:
+            reply = self._http.post("/apply-template", json={"messages": [{"role": "user", "content": message}]})
+            prompt = str(reply.raise_for_status().json()["prompt"])
+        except (httpx.HTTPError, KeyError, ValueError):
+            prompt = message + "\n"
+        return prompt + opening
+
+    def truncate(self, text: str, tokens: int) -> str:
+        """The first `tokens` tokens of `text`, by the server's own tokenizer; all of it where it cannot say."""
+        try:
+            ids = self._http.post("/tokenize", json={"content": text}, timeout=60.0).raise_for_status().json()["tokens"]
+            if len(ids) <= tokens:
+                return text
+            reply = self._http.post("/detokenize", json={"tokens": ids[:tokens]}, timeout=60.0).raise_for_status()
+            # A cut inside a character leaves its first bytes: they would be another token.
+            return str(reply.json()["content"]).rstrip("\N{REPLACEMENT CHARACTER}")
+        except (httpx.HTTPError, KeyError, ValueError):
+            return text
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        predict_tokens: int,
+        reuse_prefix: bool,
+        deadline_s: float,
+        slot: int | None = None,
+    ) -> RequestTiming | RequestFailure:
+        """See `tuner.workload.client.EngineClient`."""
+        body: dict[str, Any] = {
+            "prompt": prompt,
+            "n_predict": predict_tokens,
+            "ignore_eos": True,
+            "temperature": 0.0,
+            "seed": 1,
+            "stream": True,
+            "cache_prompt": reuse_prefix,
+        }
+        if slot is not None:
+            body["id_slot"] = slot
+        stream = _Stream(started=time.perf_counter())
+        timeout = httpx.Timeout(10.0, read=deadline_s)
+        try:
+            with self._http.stream("POST", "/completion", json=body, timeout=timeout) as reply:
+                if reply.status_code != 200:
+                    return _refusal(reply.status_code, reply.read())
+                for event in _events(reply.iter_lines()):
+                    if "error" in event:
+                        return _refusal(reply.status_code, json.dumps(event).encode())
+                    stream.take(event)
+        except httpx.ReadTimeout:
+            return stream.silence(deadline_s)
+        except httpx.HTTPError as error:
+            return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
+        return stream.timing()
+
+    def _get(self, path: str) -> Any:
+        """The JSON at `path`; None where the server has no such page."""
+        try:
+            reply = self._http.get(path)
+            return reply.json() if reply.status_code == 200 else None
+        except (httpx.HTTPError, ValueError):
+            return None
+
+
+@dataclass
+class _Stream:
+    """What has arrived of one completion."""
+
+    started: float
+    first: float | None = None
+    last: float | None = None
+    text: list[str] = field(default_factory=list)
+    final: dict[str, Any] | None = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        self.last = time.perf_counter()
+        if event.get("content") or event.get("tokens"):
+            self.first = self.first or self.last
+            self.text.append(event.get("content", ""))
+        if event.get("stop"):
+            self.final = event
+
+    def silence(self, deadline_s: float) -> RequestFailure:
+        if self.first is None:
+            return RequestFailure(kind="no_first_token", detail=f"no token within {deadline_s:.0f} s")
+        return RequestFailure(kind="stalled", detail=f"silent for {deadline_s:.0f} s after {len(self.text)} tokens")
+
+    def timing(self) -> RequestTiming | RequestFailure:
+        if self.final is None or self.last is None or self.first is None:
+            return RequestFailure(kind="connection_lost", detail="the stream ended before the answer did")
+        timings = self.final.get("timings", {})
+        cached = timings.get("cache_n")
+        computed = timings.get("prompt_n")
+        return RequestTiming(
+            prompt_tokens=(computed or 0) + (cached or 0),
+            cached_tokens=cached,
+            completion_tokens=timings.get("predicted_n", self.final.get("tokens_predicted", len(self.text))),
+            prefill_ms=timings.get("prompt_ms"),
+            decode_ms=timings.get("predicted_ms"),
+            draft_tokens=timings.get("draft_n"),
+            accepted_tokens=timings.get("draft_n_accepted"),
+            ttft_ms=1000 * (self.first - self.started),
+            total_ms=1000 * (self.last - self.started),
+            finish_reason=self.final.get("stop_type"),
+            text="".join(self.text)[:_KEPT_TEXT],
+        )
+
+
+def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a server-sent event stream."""
+    for line in lines:
+        if line.startswith(("data: {", "error: {")):
+            yield json.loads(line.split(": ", 1)[1])
+
+
+def _refusal(status: int, body: bytes) -> RequestFailure:
+    """Why a request was turned away. Some builds answer a prompt that is too long without the 400: the body decides."""
+    try:
+        error = json.loads(body)["error"]
+        message, kind = str(error.get("message", error)), str(error.get("type", ""))
+    except (ValueError, KeyError, AttributeError, TypeError):
+        message, kind = body[:300].decode(errors="replace"), ""
+    exceeded = kind == "exceed_context_size_error"
+    return RequestFailure(kind="context_exceeded" if exceeded else "refused", detail=f"HTTP {status}: {message}")

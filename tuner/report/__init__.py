@@ -1,0 +1,1 @@
+"""What a study has found, computed from its stored trials alone."""

@@ -1,0 +1,62 @@
+"""`study.toml`: what a user asked of a study, commented so that it can be edited before the first run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.errors import MissingFile
+from tuner.domain.toml_text import parse_toml
+
+_COMMENTS = {
+    "schema_version": "Written by the tuner. Edit before the first run; afterwards the study is frozen.",
+    "engine": "The adapter: a module of tuner/engines.",
+    "binary": "The engine's program. Several make the build itself a parameter.",
+    "model": "The model file. Several make the file itself a parameter.",
+    "space": "A search space file of your own instead of the one that comes with the tuner.",
+    "fixed": "Arguments that every launch gets, the baseline included. A flag named here is not tuned.",
+    "pasted": "The command you use today, without its program: the baseline. Its tunable flags are tuned.",
+    "profiles": "The ways of using the model to tune for; `tuner doctor` lists them.",
+    "profiles_file": "A TOML file with profiles of your own.",
+    "ctx_min": "Least context of a slot, in tokens, whatever the profiles ask for.",
+    "depths": "One or two depths to measure at, in tokens; empty: chosen for this machine.",
+    "predict_tokens": "Tokens generated in each measured request.",
+    "repeats": "Measured requests a cell in one launch.",
+    "hours": "Time for search and confirmation together. Without hours and trials: 8 hours.",
+    "trials": "Launches of the search, the baseline included.",
+    "confirm_rounds": "Launches of each finalist and of the baseline in the confirm stage.",
+    "env": "Environment variables that every launch gets, the baseline included.",
+}
+
+
+def write_definition(path: Path, definition: StudyDefinition) -> None:
+    """Writes the file, every key with its comment; keys without a value are commented out."""
+    lines: list[str] = []
+    values = definition.model_dump(mode="json")
+    env = values.pop("env")
+    for name, value in values.items():
+        lines.append(f"# {_COMMENTS[name]}")
+        lines += [f"# {name} =" if value is None else f"{name} = {_toml(value)}", ""]
+    lines += [f"# {_COMMENTS['env']}", "[env]"]
+    lines += [f"{_toml(name)} = {_toml(value)}" for name, value in env.items()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_definition(path: Path) -> StudyDefinition:
+    """The checked content of a `study.toml`.
+
+    Raises:
+        MissingFile: it cannot be read.
+        BadInput: it is not TOML, or has an unknown key or a wrong value; names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingFile(f"Cannot read the study: {error}", where=str(path)) from error
+    return parse_toml(text, StudyDefinition, where=str(path))
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it. JSON's strings, numbers, truths and lists are TOML's, but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,53 @@
+"""The confirm stage: finalists and baseline relaunched in turn, so that what is printed is not the luck of one launch."""
+
+from __future__ import annotations
+
+from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
+from tuner.domain.verdict import Outcome
+from tuner.report.selection import baseline_of, finalists
+from tuner.study.budget import Budget
+from tuner.study.kit import Kit
+from tuner.study.run_trial import Launch, run_trial
+
+
+def confirm(kit: Kit) -> None:
+    """Measures every finalist and the baseline until each has its rounds.
+
+    The order is reversed from round to round (A B, B A, A B ...), so that a machine that warms up favours nobody.
+    What an earlier run has confirmed counts.
+    """
+    searched = kit.pool.records()
+    budget = Budget.of(kit.frozen.definition, searched, kit.pool.records(confirm=True))
+    chosen = finalists(kit.frozen, searched, budget.finalists(len(kit.frozen.profiles)))
+    baseline = baseline_of(searched)
+    if baseline is None or baseline.measurement is None or not chosen:
+        return
+    signs = frozenset(baseline.measurement.signs)
+    contestants = [baseline, *chosen]
+    announced = False
+    for round_number in range(budget.rounds):
+        order = contestants if round_number % 2 == 0 else contestants[::-1]
+        for record in order:
+            done = [_launches(kit, contestant) for contestant in contestants]
+            if _launches(kit, record) > round_number:
+                continue
+            if not announced:
+                kit.observer.phase("confirm", f"{len(chosen)} finalists and the baseline, {budget.rounds} launches each")
+                announced = True
+            total = len(contestants) * budget.rounds
+            kit.observer.time_left(budget.trial_s * (total - sum(done)), sum(done), total)
+            note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
+            number = kit.pool.open_confirmation()
+            run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, signs))
+
+
+def _launches(kit: Kit, record: TrialRecord) -> int:
+    """How often a contestant was launched in this stage. A failed launch counts: it is evidence too."""
+    return sum(
+        1
+        for confirmed in kit.pool.records(confirm=True)
+        if confirmed.is_baseline == record.is_baseline
+        and confirmed.configuration == record.configuration
+        and confirmed.verdict is not None
+        and confirmed.verdict.outcome is not Outcome.INTERRUPTED
+    )

@@ -1,0 +1,155 @@
+"""What the story needs from the rooms around it. `tuner.wiring` hands in objects that fit; nobody inherits from these.
+
+Each docstring states what an implementer must keep. An engine's contract test runs over every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tuner.domain.command import LaunchCommand
+from tuner.domain.configuration import Configuration, Value
+from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
+from tuner.domain.measurement import ActualSettings
+from tuner.domain.pasted import UnderstoodCommand
+from tuner.domain.space import SearchSpace
+from tuner.domain.verdict import Explanation, Verdict
+from tuner.domain.record import Stage, TrialRecord
+from tuner.workload.client import EngineClient
+
+
+class RunningClient(EngineClient, Protocol):
+    """A client of a server that may not be ready yet."""
+
+    def is_ready(self) -> bool:
+        """Whether the server would answer a request now. Must not raise while nothing listens."""
+
+    def alias(self) -> str | None:
+        """The name the server was started under; None where the engine has no such thing."""
+
+    def close(self) -> None:
+        """Closes all connections."""
+
+
+class Engine(Protocol):
+    """One engine's dialect. An implementation holds no process: it only knows."""
+
+    name: str
+
+    def find_binary(self) -> Path:
+        """Where the engine is installed. Raises EngineNotFound, saying how to get it."""
+
+    def inspect(self, binary: Path) -> EngineFacts:
+        """What the binary says of itself. Must not load a model. Raises EngineNotFound."""
+
+    def read_model(self, path: Path) -> ModelFacts:
+        """The model's metadata, without its weights. Raises MissingFile."""
+
+    def split_command(self, words: Sequence[str]) -> tuple[dict[str, str], str | None, tuple[str, ...]]:
+        """Environment, program and arguments of a command that a user pasted."""
+
+    def understand(
+        self, words: Sequence[str], flags: FlagCatalogue, searchable: Mapping[str, tuple[str | None, str | None]]
+    ) -> UnderstoodCommand:
+        """What a user's arguments mean. Raises UnknownFlag and BadInput."""
+
+    def command(
+        self,
+        space: SearchSpace,
+        configuration: Configuration,
+        *,
+        binary: str,
+        model: str,
+        fixed: Sequence[str],
+        env: Mapping[str, str],
+    ) -> LaunchCommand:
+        """The command a user would run for a configuration. Must name every parameter explicitly."""
+
+    def baseline_command(
+        self, *, binary: str, model: str, fixed: Sequence[str], env: Mapping[str, str]
+    ) -> LaunchCommand:
+        """The command of the baseline: nothing but the user's own arguments."""
+
+    def for_measurement(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand:
+        """`command` as a trial starts it. May change where it listens and what it logs, never how fast it is."""
+
+    def clean_environment(self, inherited: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+        """The environment without what would set flags unseen, and the names of what was left out."""
+
+    def client(self, port: int) -> Any:
+        """A `RunningClient` for the server on a local port."""
+
+    def explain_exit(self, log_text: str, returncode: int | None) -> Explanation:
+        """Why the process ended (or, for None, what it was last seen doing). Must not raise."""
+
+    def actual_settings(self, client: Any, log_text: str) -> ActualSettings:
+        """What a ready server really runs with. Must not raise."""
+
+    def degradations(
+        self, space: SearchSpace, configuration: Configuration, actual: ActualSettings, log_text: str
+    ) -> list[str]:
+        """In what a ready server differs from what it was asked for, in words."""
+
+
+class Pool(Protocol):
+    """Where trials are asked for and their records kept. Every method is durable when it returns."""
+
+    def enqueue(self, values: dict[str, Value], origin: str) -> None: ...
+
+    def origins(self) -> set[str]: ...
+
+    def ask(self) -> Any: ...
+
+    def open_confirmation(self) -> int: ...
+
+    def save(self, record: TrialRecord, *, confirm: bool = False) -> None: ...
+
+    def tell(
+        self, record: TrialRecord, objectives: tuple[float, float, float] | None, *, confirm: bool = False
+    ) -> None: ...
+
+    def records(self, *, confirm: bool = False) -> list[TrialRecord]: ...
+
+    def drop_unrecorded(self) -> None: ...
+
+
+class Process(Protocol):
+    """A started engine. Leaving the context must leave no process behind, whatever happened inside."""
+
+    pid: int | None
+    returncode: int | None
+
+    def is_running(self) -> bool: ...
+
+    def rss_mib(self) -> float | None: ...
+
+    def __enter__(self) -> Process: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class Observer(Protocol):
+    """Whoever shows what happens. Must return quickly and must not raise."""
+
+    def phase(self, name: str, detail: str = "") -> None:
+        """A part of the run begins: baseline, search, confirm."""
+
+    def trial_started(self, stage: Stage, number: int, difference: str) -> None:
+        """A launch begins; `difference` is the configuration's difference from the baseline."""
+
+    def trial_step(self, step: str) -> None:
+        """What the running trial is doing."""
+
+    def trial_finished(self, record: TrialRecord, verdict: Verdict) -> None:
+        """A launch is over."""
+
+    def best(self, scores: Mapping[str, float]) -> None:
+        """Profile -> best gain seen so far, as a ratio to the baseline, not yet confirmed."""
+
+    def time_left(self, seconds: float | None, launched: int, planned: int | None) -> None:
+        """How long the phase will still take, as far as that is known."""
+
+    def note(self, message: str) -> None:
+        """Something the user should know."""

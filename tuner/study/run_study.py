@@ -1,0 +1,112 @@
+"""One run of a study: settle, baseline, search, confirm. Every step can be killed and taken up again."""
+
+from __future__ import annotations
+
+import math
+
+from tuner.domain.configuration import Value
+from tuner.domain.errors import BaselineFailed
+from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
+from tuner.domain.verdict import Outcome
+from tuner.report.selection import baseline_of, candidates, finalists
+from tuner.study.budget import Budget
+from tuner.study.confirm import confirm
+from tuner.study.kit import Kit
+from tuner.study.run_trial import Launch, run_trial
+from tuner.study.settle import settle
+
+
+def run_study(kit: Kit) -> None:
+    """Creates or continues the study until its budget is used up.
+
+    Raises:
+        BaselineFailed: the baseline does not run; says why.
+        KeyboardInterrupt: the user stopped it; everything measured is kept.
+    """
+    settle(kit)
+    baseline = _measure_baseline(kit)
+    _enqueue_seeds(kit, baseline)
+    _search(kit, baseline)
+    confirm(kit)
+
+
+def budget(kit: Kit) -> Budget:
+    """The budget as it stands."""
+    return Budget.of(kit.frozen.definition, kit.pool.records(), kit.pool.records(confirm=True))
+
+
+def _measure_baseline(kit: Kit) -> TrialRecord:
+    """The measured baseline, from the records or from a launch. A baseline that failed earlier is tried again."""
+    known = baseline_of(kit.pool.records())
+    if known is not None and known.verdict is not None and known.verdict.outcome is Outcome.OK:
+        return known
+    kit.observer.phase("baseline", "the engine as you have it today")
+    kit.pool.enqueue(kit.frozen.baseline, BASELINE_NOTE)
+    proposal = kit.pool.ask()
+    record = run_trial(kit, Launch(proposal.number, Stage.BASELINE, kit.baseline))
+    verdict = record.verdict
+    assert verdict is not None
+    if verdict.outcome is not Outcome.OK:
+        raise BaselineFailed(
+            f"The baseline did not run: {verdict.outcome.value}, {verdict.reason}",
+            where=verdict.log,
+            advice=verdict.explanation.repair if verdict.explanation else None,
+        )
+    _show_best(kit, record)
+    return record
+
+
+def _enqueue_seeds(kit: Kit, baseline: TrialRecord) -> None:
+    """Puts what people have found into the queue, once. The context is the one that the baseline really got."""
+    known = kit.pool.origins()
+    context = kit.frozen.space.with_role("context")
+    for seed in kit.frozen.space.seeds:
+        if seed.name in known:
+            continue
+        values: dict[str, Value] = dict(kit.frozen.baseline)
+        if context is not None and context.name not in values:
+            values[context.name] = _context_that_ran(baseline, context.choices or (), context.default)
+        kit.pool.enqueue({**values, **seed.values}, seed.name)
+
+
+def _context_that_ran(baseline: TrialRecord, choices: tuple[Value, ...], default: Value) -> Value:
+    """The largest choice that is no larger than the context the engine's own fit gave the baseline."""
+    ran = baseline.measurement.actual.context_per_slot if baseline.measurement else None
+    fitting = [choice for choice in choices if isinstance(choice, int) and ran is not None and choice <= ran]
+    return max(fitting, default=default)
+
+
+def _search(kit: Kit, baseline: TrialRecord) -> None:
+    assert baseline.measurement is not None
+    signs = frozenset(baseline.measurement.signs)
+    announced = False
+    while True:
+        now = budget(kit)
+        expected = len(finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))) or 1
+        if not now.search_goes_on(expected):
+            return
+        proposal = kit.pool.ask()
+        if proposal is None:
+            kit.observer.note("every configuration of the space has been tried")
+            return
+        if not announced:
+            kit.observer.phase("search")
+            announced = True
+        kit.observer.time_left(now.search_left_s(expected), now.launched, now.trials_planned(expected))
+        stage = Stage.SEARCH if proposal.seed_name is None else Stage.SEED
+        launch = Launch(proposal.number, stage, proposal.configuration, proposal.seed_name or "", signs)
+        run_trial(kit, launch)
+        _show_best(kit, baseline)
+
+
+def _show_best(kit: Kit, baseline: TrialRecord) -> None:
+    """Tells the best gain of each profile so far."""
+    assert baseline.measurement is not None
+    records = kit.pool.records()
+    best: dict[str, float] = {}
+    for profile in kit.frozen.profiles:
+        ranked = candidates(profile, kit.frozen, records)
+        reference = profile.log_score(baseline.measurement, kit.frozen.workload.depths)
+        if ranked and reference is not None:
+            best[profile.name] = math.exp(ranked[0][0] - reference)
+    kit.observer.best(best)
