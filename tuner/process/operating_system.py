@@ -20,7 +20,7 @@ if sys.platform == "win32":
     _LOCKED_BYTE = 1 << 30
     # Windows locks are mandatory: a byte far behind the content is locked, so that others can read the content.
 
-    def session_of(pid: int) -> int | None:
+    def session_of(pid: int) -> int | None:  # noqa: ARG001
         """None: Windows has no sessions in the POSIX sense; an engine is found by its tree and its marker."""
         return None
 
@@ -28,7 +28,7 @@ if sys.platform == "win32":
         """The exit code, or None while the process runs."""
         return process.poll()
 
-    def ask_to_stop(processes: Iterable[psutil.Process], group: int | None) -> None:
+    def ask_to_stop(processes: Iterable[psutil.Process], group: int | None) -> None:  # noqa: ARG001
         """Sends Ctrl-Break to the group. Windows has nothing softer than a kill for a single process."""
         if group is not None:
             with suppress(OSError):
@@ -75,7 +75,8 @@ else:
             return process.poll()
         if ended is None:
             return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        status: int = ended.si_status
+        return status if ended.si_code == os.CLD_EXITED else -status
 
     def ask_to_stop(processes: Iterable[psutil.Process], group: int | None) -> None:  # noqa: ARG001
         """Sends SIGTERM to each process, once: for llama-server a second one means to drop everything.
