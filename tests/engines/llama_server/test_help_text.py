@@ -108,7 +108,9 @@ def test_the_speculation_types_may_be_joined_and_differ_between_builds() -> None
     assert set(newer.allowed or ()) - set(older.allowed or ()) == {"draft-dspark"}
 
 
-@pytest.mark.parametrize("name", ["--version", "--swa-full", "--metrics", "-kvo", "--no-warmup", "--spec-default", "-cmoe"])
+@pytest.mark.parametrize(
+    "name", ["--version", "--swa-full", "--metrics", "-kvo", "--no-warmup", "--spec-default", "-cmoe"]
+)
 def test_switches_take_no_value(name: str) -> None:
     assert not entry(name).takes_value
     assert entry(name).allowed is None
@@ -124,14 +126,18 @@ def test_a_removed_flag_is_found_but_not_known() -> None:
 
 
 def test_an_older_bare_flash_attention_flag_takes_no_value() -> None:
-    (found,) = parse_help("-fa,   --flash-attn                     enable Flash Attention (default: disabled)\n").entries
+    (found,) = parse_help(
+        "-fa,   --flash-attn                     enable Flash Attention (default: disabled)\n"
+    ).entries
     assert found.names == ("-fa", "--flash-attn")
     assert not found.takes_value
 
 
 def test_allowed_values_may_be_wrapped_over_lines() -> None:
     indent = " " * 40
-    text = f"-x,    --exotic TYPE                    kind of thing\n{indent}allowed values: alpha, beta,\n{indent}gamma\n"
+    text = (
+        f"-x,    --exotic TYPE                    kind of thing\n{indent}allowed values: alpha, beta,\n{indent}gamma\n"
+    )
     (found,) = parse_help(text + f"{indent}(default: beta)\n{indent}(env: LLAMA_ARG_X)\n").entries
     assert found.allowed == ("alpha", "beta", "gamma")
 
