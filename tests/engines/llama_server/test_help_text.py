@@ -108,9 +108,7 @@ def test_the_speculation_types_may_be_joined_and_differ_between_builds() -> None
     assert set(newer.allowed or ()) - set(older.allowed or ()) == {"draft-dspark"}
 
 
-@pytest.mark.parametrize(
-    "name", ["--version", "--swa-full", "--metrics", "-kvo", "--no-warmup", "--spec-default", "-cmoe"]
-)
+@pytest.mark.parametrize("name", ["--version", "--swa-full", "--metrics", "-kvo", "--no-warmup", "-cmoe"])
 def test_switches_take_no_value(name: str) -> None:
     assert not entry(name).takes_value
     assert entry(name).allowed is None

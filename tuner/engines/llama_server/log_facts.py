@@ -75,7 +75,7 @@ _LIVE_SIGNS: tuple[tuple[str, str], ...] = (
     (r"context size reduced from (\d+) to (\d+)", "the engine cut the context from {0} to {1} tokens to fit memory"),
     (
         r"- (\S+) .*: *(\d+) layers \( *([1-9]\d*) overflowing\)",
-        "the engine moved parts of {2} layers of {0} to the CPU",
+        "the engine moved parts of {2} layers off {0}",
     ),
     (
         r"the slot context \((\d+)\) exceeds the training context of the model \((\d+)\)",
@@ -99,7 +99,7 @@ class MemoryProjection(BaseModel):
     needed_mib: dict[str, float]
     """Device -> model, context and compute buffers of the target model."""
     free_mib: dict[str, float]
-    """Device -> memory that is free now. For the CPU it is the memory in all, which is what the engine compares with."""
+    """Device -> memory that is free now. For the CPU all memory, since the engine compares with that."""
     speculation_mib: float | None = None
     """What a draft model or MTP context adds on all devices together. It is not part of `needed_mib`."""
 
