@@ -110,8 +110,7 @@ SEEN = {
         "no MTP layers",
     ),
     "MTP context without memory is not a refusal": Death(
-        cuda_malloc(512.00, 1) + 
-        "E srv    load_model: failed to create MTP context",
+        cuda_malloc(512.00, 1) + "E srv    load_model: failed to create MTP context",
         1,
         OOM,
         "CUDA1",
@@ -120,8 +119,7 @@ SEEN = {
     ),
     "MTP context for an unknown reason": Death("E srv  load_model: failed to create MTP context", 1, CRASHED, "MTP"),
     "KV on CUDA": Death(
-        cuda_malloc(8192.00, 1) + 
-        "alloc_tensor_range: failed to allocate CUDA1 buffer of size 8589934592\n"
+        cuda_malloc(8192.00, 1) + "alloc_tensor_range: failed to allocate CUDA1 buffer of size 8589934592\n"
         "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache",
         1,
         OOM,
@@ -131,8 +129,8 @@ SEEN = {
     ),
     "compute buffers on ROCm": Death(
         "ggml_cuda_init: found 1 ROCm devices:\n"
-        cuda_malloc(3000.50, 0) + 
-        "ggml_gallocr_reserve_n: failed to allocate ROCm0 buffer of size 3146252288\n"
+        + cuda_malloc(3000.50, 0)
+        + "ggml_gallocr_reserve_n: failed to allocate ROCm0 buffer of size 3146252288\n"
         "llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers",
         1,
         OOM,
@@ -231,8 +229,7 @@ SEEN = {
 REPORTED = {
     # What users of llama.cpp have reported, in shortened lines of the same shape.
     "github.com/ollama/ollama/issues/8447": Death(
-        cuda_malloc(30500.25, 0) + 
-        "llama_model_load: error loading model: unable to allocate CUDA0 buffer\n"
+        cuda_malloc(30500.25, 0) + "llama_model_load: error loading model: unable to allocate CUDA0 buffer\n"
         "llama_load_model_from_file: failed to load model",
         1,
         OOM,
@@ -395,8 +392,7 @@ def test_a_text_outweighs_the_signal_it_ended_with() -> None:
 
 
 RETRY = (
-    cuda_malloc(12710.31, 0) + 
-    "E graph_reserve: failed to allocate compute buffers\n"
+    cuda_malloc(12710.31, 0) + "E graph_reserve: failed to allocate compute buffers\n"
     "W sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism\n"
 )
 
@@ -437,7 +433,7 @@ def test_alive_at_the_deadline() -> None:
 
 def test_an_unknown_end_shows_the_last_line_that_says_something() -> None:
     log = (
-        "\x1b[31m0.00.010.000 E srv  load_model: a fault nobody knows\x1b[0m\n#0 0x00007f in foo ()\n#1 0x7f in bar ()\n"
+        "\x1b[31m0.00.010.000 E srv  load_model: a fault nobody knows\x1b[0m\n#0 0x7f in foo ()\n#1 0x7f in bar ()\n"
         "srv    operator(): cleaning up before exit...\nsrv  llama_server: exiting due to model loading error\n\n"
     )
     told = explain_exit(log, 3)
