@@ -72,7 +72,13 @@ _RULES: dict[str, list[str]] = {
         "on the road to «town»",
         "outside the «spot» at «town»",
     ],
-    "toward": ["to the «spot»", "past the «spot»", "towards «town»", "back through the «spot»", "up to the «spot» wall"],
+    "toward": [
+        "to the «spot»",
+        "past the «spot»",
+        "towards «town»",
+        "back through the «spot»",
+        "up to the «spot» wall",
+    ],
     "when": [
         "in «month»",
         "one «weekday»",
@@ -189,7 +195,7 @@ _RULES: dict[str, list[str]] = {
     ],
     "request": [
         "Continue this story in vivid prose, with dialogue, for several paragraphs. «hero» is a «temper» «role» in "
-        "«home»; «friend», a «role», has just «did» «object». «when», they meet «place».",
+        "«home»; «friend», a «role», has just «did» «object». They meet «place», «when».",
         "Write a short story set in «home» «when». It should follow «hero», a «temper» «role» who has «did» "
         "«object», and end with «friend» «doing» «object». Do not use headings.",
         "Write a long, warm letter from «hero», a «role» in «home», to «friend». Tell of the «event», of «person», and "
