@@ -1,0 +1,1 @@
+"""The workload: its texts, prompts, requests and cells."""
