@@ -1,14 +1,14 @@
 """What the *user* must mend. What becomes of a trial is never an exception: see `tuner.domain.verdict`.
 
-    TunerError
-    ├── BadInput          an option, a name or a file's content is wrong
-    ├── MissingFile       a file is not there, cannot be read, or is not what it should be
-    ├── EngineNotFound    no engine binary, or one that does not run on this machine
-    ├── UnknownFlag       the installed engine does not know a flag
-    ├── StudyMismatch     the study was made on another machine, model or build
-    ├── StudyBusy         another tuner is at work on this study
-    ├── BaselineFailed    the command that everything is compared with does not run
-    └── NotPermitted      a folder cannot be written, or a process cannot be stopped
+TunerError
+├── BadInput          an option, a name or a file's content is wrong
+├── MissingFile       a file is not there, cannot be read, or is not what it should be
+├── EngineNotFound    no engine binary, or one that does not run on this machine
+├── UnknownFlag       the installed engine does not know a flag
+├── StudyMismatch     the study was made on another machine, model or build
+├── StudyBusy         another tuner is at work on this study
+├── BaselineFailed    the command that everything is compared with does not run
+└── NotPermitted      a folder cannot be written, or a process cannot be stopped
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ class FrozenStudy(BaseModel):
     """Parameter -> value of the user's own command; all others are at the engine's defaults."""
     fixed: tuple[str, ...]
     """Arguments that every trial gets, in the user's order."""
+    baseline_arguments: tuple[str, ...]
+    """The arguments of the baseline: the user's own, all of them."""
     machine: MachineFacts
     engines: tuple[EngineFacts, ...]
     """One for each binary, in the definition's order."""
@@ -35,7 +37,9 @@ class FrozenStudy(BaseModel):
     notes: tuple[str, ...] = ()
     """What was adapted to this machine, for a person to read."""
 
-    def differences(self, machine: MachineFacts, engines: tuple[EngineFacts, ...], models: tuple[ModelFacts, ...]) -> list[str]:
+    def differences(
+        self, machine: MachineFacts, engines: tuple[EngineFacts, ...], models: tuple[ModelFacts, ...]
+    ) -> list[str]:
         """What is different now from when the study was created, each in words; empty if nothing that matters is."""
         told: list[str] = []
         for name in ("host", "cpu", "physical_cores", "logical_cores", "memory_mib", "gpus"):

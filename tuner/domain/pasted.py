@@ -14,6 +14,8 @@ class UnderstoodCommand(BaseModel):
 
     present: dict[str, Value] = {}
     """Parameter -> the value that the arguments give it."""
+    arguments: tuple[str, ...] = ()
+    """All arguments in their order, as this engine build spells them; without the model."""
     kept: tuple[str, ...] = ()
     """The arguments that no parameter stands for, unchanged and in their order."""
     flags: frozenset[str] = frozenset()

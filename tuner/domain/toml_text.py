@@ -39,7 +39,9 @@ def _first_mistake(error: ValidationError, text: str, model: type[BaseModel], wh
     where = f"{where}, line {line}" if line else where
     if detail["type"] == "extra_forbidden":
         nearest = get_close_matches(place[-1], _known_keys(model), n=1, cutoff=0.5)
-        advice = f"did you mean `{nearest[0]}`?" if nearest else f"known keys: {', '.join(sorted(set(_known_keys(model))))}"
+        advice = (
+            f"did you mean `{nearest[0]}`?" if nearest else f"known keys: {', '.join(sorted(set(_known_keys(model))))}"
+        )
         return BadInput(f"Unknown key `{place[-1]}` ({place_told})", where=where, advice=advice)
     message = detail["msg"].removeprefix("Value error, ")
     return BadInput(f"{place_told}: {message}", where=where)

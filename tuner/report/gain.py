@@ -59,6 +59,4 @@ def gain(scores: Sequence[Sequence[float]], candidate: int, baseline: int) -> Ga
     from scipy.stats import t
 
     margin = float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-    return Gain(
-        ratio=math.exp(difference), low=math.exp(difference - margin), high=math.exp(difference + margin)
-    )
+    return Gain(ratio=math.exp(difference), low=math.exp(difference - margin), high=math.exp(difference + margin))

@@ -45,7 +45,9 @@ def baseline_of(searched: Sequence[TrialRecord]) -> TrialRecord | None:
     )
 
 
-def candidates(profile: Profile, frozen: FrozenStudy, searched: Sequence[TrialRecord]) -> list[tuple[float, TrialRecord]]:
+def candidates(
+    profile: Profile, frozen: FrozenStudy, searched: Sequence[TrialRecord]
+) -> list[tuple[float, TrialRecord]]:
     """All configurations that may be recommended for a profile, with their log scores, best first."""
     scored = [
         (score, record)
@@ -106,7 +108,9 @@ def recommend(
         return []
     measured = [record for record in confirmed if record.verdict and record.verdict.feasible and record.measurement]
     confirmed_ones = {r.configuration.fingerprint for r in measured if not r.is_baseline}
-    return [_recommend_one(profile, frozen, searched, baseline, measured, confirmed_ones) for profile in frozen.profiles]
+    return [
+        _recommend_one(profile, frozen, searched, baseline, measured, confirmed_ones) for profile in frozen.profiles
+    ]
 
 
 def _recommend_one(
@@ -136,9 +140,9 @@ def _recommend_one(
         gain=compared,
         candidate=candidate,
         is_baseline=chosen[-1].is_baseline,
-        differences={} if chosen[-1].is_baseline else candidate.configuration.differences_from(
-            baseline.configuration.values
-        ),
+        differences={}
+        if chosen[-1].is_baseline
+        else candidate.configuration.differences_from(baseline.configuration.values),
         meets_needs=measurement is not None and not profile.unmet_needs(measurement),
     )
 

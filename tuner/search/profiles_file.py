@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.domain.errors import BadInput
 from tuner.domain.profile import DepthName, Profile
-from tuner.domain.workload import Content
 from tuner.domain.toml_text import parse_toml
+from tuner.domain.workload import Content
 from tuner.search.space_file import read_text
 
 

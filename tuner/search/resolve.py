@@ -113,6 +113,9 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
     if default is None:
         default = _implied_default(table, choices, low)
     assert default is not None
+    if isinstance(present, int | float) and not isinstance(present, bool) and choices is not None:
+        # A command line does not tell 0 from 0.0: the spelling of the file wins.
+        present = next((choice for choice in choices if choice == present), present)
     if present is not None and choices is not None and present not in choices:
         choices = (*choices, present)
     elif isinstance(present, int | float) and low is not None and high is not None:
@@ -223,6 +226,7 @@ def _fact_or_value(written: Value | None, around: Surroundings) -> Value | None:
 
 def _check_expressions(file: SpaceFile, around: Surroundings) -> None:
     """Every name in every expression must exist: a mistyped one would silently switch something off."""
+
     def check(place: str, text: str | None, known: set[str]) -> None:
         for unknown in sorted(parse(text).names() - known) if text else ():
             raise BadInput(f"{place}: `{unknown}` is neither a parameter nor a fact", advice=f"in `{text}`")

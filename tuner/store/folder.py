@@ -1,11 +1,11 @@
 """The files of a study.
 
-    studies/NAME/
-      study.toml        what was asked; edit it before the first run
-      frozen.json       what was resolved for this machine at the first run
-      study.db          all trials: an Optuna storage in SQLite
-      run.log           what `tuner run` said, with times
-      trials/0007/      engine.log, requests.jsonl; confirm-0007 for a re-measurement
+studies/NAME/
+  study.toml        what was asked; edit it before the first run
+  frozen.json       what was resolved for this machine at the first run
+  study.db          all trials: an Optuna storage in SQLite
+  run.log           what `tuner run` said, with times
+  trials/0007/      engine.log, requests.jsonl; confirm-0007 for a re-measurement
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class StudyFolder:
             BadInput: the name could lead out of the folder, or is none.
         """
         if not _NAME.fullmatch(name):
-            raise BadInput(f"`{name}` is no name for a study", advice="use letters, digits, dots, dashes and underscores")
+            raise BadInput(
+                f"`{name}` is no name for a study", advice="use letters, digits, dots, dashes and underscores"
+            )
         return cls(studies / name)
 
     @classmethod

@@ -32,7 +32,9 @@ def confirm(kit: Kit) -> None:
             if _launches(kit, record) > round_number:
                 continue
             if not announced:
-                kit.observer.phase("confirm", f"{len(chosen)} finalists and the baseline, {budget.rounds} launches each")
+                kit.observer.phase(
+                    "confirm", f"{len(chosen)} finalists and the baseline, {budget.rounds} launches each"
+                )
                 announced = True
             total = len(contestants) * budget.rounds
             kit.observer.time_left(budget.trial_s * (total - sum(done)), sum(done), total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -35,9 +34,7 @@ class TrialFiles(Protocol):
 class StartProcess(Protocol):
     """Makes a process that starts when its context is entered."""
 
-    def __call__(
-        self, argv: tuple[str, ...], env: Mapping[str, str], log_path: Path, marker: str
-    ) -> AbstractContextManager[Process]: ...
+    def __call__(self, argv: tuple[str, ...], env: Mapping[str, str], log_path: Path, marker: str) -> Process: ...
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration, Value
 from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
 from tuner.domain.pasted import UnderstoodCommand
+from tuner.domain.record import Stage, TrialRecord
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation, Verdict
-from tuner.domain.record import Stage, TrialRecord
 from tuner.workload.client import EngineClient
 
 
@@ -41,8 +42,11 @@ class Engine(Protocol):
     def find_binary(self) -> Path:
         """Where the engine is installed. Raises EngineNotFound, saying how to get it."""
 
-    def inspect(self, binary: Path) -> EngineFacts:
-        """What the binary says of itself. Must not load a model. Raises EngineNotFound."""
+    def inspect(self, binary: Path, *, arguments: Sequence[str], env: Mapping[str, str]) -> EngineFacts:
+        """What the binary says of itself under these fixed arguments and variables: they can add and hide devices.
+
+        Must not load a model. Raises EngineNotFound.
+        """
 
     def read_model(self, path: Path) -> ModelFacts:
         """The model's metadata, without its weights. Raises MissingFile."""
@@ -68,7 +72,7 @@ class Engine(Protocol):
         """The command a user would run for a configuration. Must name every parameter explicitly."""
 
     def baseline_command(
-        self, *, binary: str, model: str, fixed: Sequence[str], env: Mapping[str, str]
+        self, *, binary: str, model: str, arguments: Sequence[str], env: Mapping[str, str]
     ) -> LaunchCommand:
         """The command of the baseline: nothing but the user's own arguments."""
 
@@ -118,16 +122,19 @@ class Pool(Protocol):
 class Process(Protocol):
     """A started engine. Leaving the context must leave no process behind, whatever happened inside."""
 
-    pid: int | None
-    returncode: int | None
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative for a signal, as in subprocess."""
 
     def is_running(self) -> bool: ...
 
     def rss_mib(self) -> float | None: ...
 
-    def __enter__(self) -> Process: ...
+    def __enter__(self) -> Self: ...
 
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class Observer(Protocol):

@@ -77,8 +77,9 @@ def _open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> Tria
     frozen = kit.frozen
     binary, model = frozen.definition.binary[0], frozen.definition.model[0]
     if launch.is_baseline:
-        fixed = frozen.definition.pasted if frozen.definition.pasted is not None else frozen.fixed
-        command = kit.engine.baseline_command(binary=binary, model=model, fixed=fixed, env=frozen.definition.env)
+        command = kit.engine.baseline_command(
+            binary=binary, model=model, arguments=frozen.baseline_arguments, env=frozen.definition.env
+        )
     else:
         command = kit.engine.command(
             frozen.space,
@@ -242,9 +243,7 @@ def _failed(kit: Kit, why: Explanation, files: TrialFiles, measurement: Measurem
 def _close(
     kit: Kit, launch: Launch, record: TrialRecord, verdict: Verdict, measurement: Measurement | None
 ) -> TrialRecord:
-    closed = record.model_copy(
-        update={"finished_at": time.time(), "verdict": verdict, "measurement": measurement}
-    )
+    closed = record.model_copy(update={"finished_at": time.time(), "verdict": verdict, "measurement": measurement})
     told = objectives(measurement, kit.frozen.workload) if verdict.outcome is Outcome.OK else None
     kit.pool.tell(closed, told, confirm=launch.confirms)
     kit.observer.trial_finished(closed, verdict)

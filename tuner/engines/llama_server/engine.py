@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration, Value
 from tuner.domain.errors import BadInput, EngineNotFound
-from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
+from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
 from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.space import SearchSpace
@@ -57,21 +57,26 @@ class LlamaServer:
             raise EngineNotFound("No llama-server was found on PATH", advice=HOW_TO_GET) from None
         return Path(binary_path())
 
-    def inspect(self, binary: Path) -> EngineFacts:
+    def inspect(
+        self, binary: Path, *, arguments: Sequence[str] = (), env: Mapping[str, str] | None = None
+    ) -> EngineFacts:
         """What the binary says of itself: version, flags, devices. Takes a fraction of a second; loads no model.
+
+        `arguments` and `env` are those of every launch: `--rpc` adds devices, `--device` and variables hide some.
 
         Raises:
             EngineNotFound: it is not there, does not run, or is no llama-server.
         """
-        flags = parse_help(self._output(binary, "--help"))
+        env = env or {}
+        flags = parse_help(self._output(binary, ["--help"], env))
         if not flags.knows("--ctx-size"):
             raise EngineNotFound(f"{binary} does not look like llama-server: its --help has no --ctx-size")
         return EngineFacts(
             engine=self.name,
             binary=str(binary),
-            version=parse_version(self._output(binary, "--version")),
+            version=parse_version(self._output(binary, ["--version"], env)),
             flags=flags,
-            devices=parse_devices(self._output(binary, "--list-devices")),
+            devices=self._devices(binary, arguments, flags, env),
         )
 
     def read_model(self, path: Path) -> ModelFacts:
@@ -96,17 +101,20 @@ class LlamaServer:
         found, notes = parse_arguments(words, flags)
         present: dict[str, Value] = {}
         kept: list[str] = []
+        tokens: list[str] = []
         model: str | None = None
         for argument in found:
             name = _parameter_of(argument, searchable)
             if argument.is_one_of("--model"):
                 model = argument.value
-            elif argument.is_one_of("--hf-repo", "--model-url", "--docker-repo"):
+                continue
+            tokens += argument.tokens
+            if argument.is_one_of("--hf-repo", "--model-url", "--docker-repo"):
                 raise BadInput(
                     f"{argument.flag} names a model to download; the tuner needs the file",
                     advice="download it once, then pass it as `-m FILE`",
                 )
-            elif name is None:
+            if name is None:
                 kept += argument.tokens
             else:
                 present[name] = _value(argument)
@@ -115,6 +123,7 @@ class LlamaServer:
             notes.append("-c 0 stands for the model's own context, which is the default")
         return UnderstoodCommand(
             present=present,
+            arguments=tuple(tokens),
             kept=tuple(kept),
             flags=frozenset(name for argument in found for name in (*argument.entry.names, *argument.entry.negations)),
             model=model,
@@ -142,11 +151,10 @@ class LlamaServer:
         return LaunchCommand(argv=_listening(argv), env={**env, **environment(space, configuration)})
 
     def baseline_command(
-        self, *, binary: str, model: str, fixed: Sequence[str], env: Mapping[str, str]
+        self, *, binary: str, model: str, arguments: Sequence[str], env: Mapping[str, str]
     ) -> LaunchCommand:
-        """What the user has today: the engine's own defaults, its automatic fit left on, and the fixed arguments."""
-        argv = [binary, *([] if "--model" in fixed or "-m" in fixed else ["--model", model]), *fixed]
-        return LaunchCommand(argv=_listening(argv), env=dict(env))
+        """What the user has today: their own arguments, and the engine's defaults, its automatic fit left on."""
+        return LaunchCommand(argv=_listening([binary, "--model", model, *arguments]), env=dict(env))
 
     def for_measurement(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand:
         """The command as a trial starts it: own port and alias, telling logs, and no prompt cache in host memory.
@@ -207,12 +215,29 @@ class LlamaServer:
             reasons.append("asked for speculation, runs without")
         return reasons + explain_live(log_text)
 
-    def _output(self, binary: Path, argument: str) -> str:
-        """What the binary prints for one argument, both streams together."""
-        env, _ = self.clean_environment(os.environ)
+    def _devices(
+        self, binary: Path, arguments: Sequence[str], flags: FlagCatalogue, env: Mapping[str, str]
+    ) -> tuple[Device, ...]:
+        """The devices that a launch with these arguments can use."""
+        found, _ = parse_arguments(arguments, flags)
+        remote = [token for argument in found if argument.is_one_of("--rpc") for token in argument.tokens]
+        devices = parse_devices(self._output(binary, [*remote, "--list-devices"], env))
+        named = [argument.value.split(",") for argument in found if argument.is_one_of("--device") and argument.value]
+        return tuple(device for device in devices if not named or device.name in named[-1])
+
+    def _output(self, binary: Path, arguments: Sequence[str], env: Mapping[str, str]) -> str:
+        """What the binary prints, both streams together."""
+        inherited, _ = self.clean_environment(os.environ)
+        argv = [str(binary), *arguments]
         try:
             done = subprocess.run(
-                [str(binary), argument], capture_output=True, text=True, errors="replace", timeout=60, env=env, check=False
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=60,
+                env={**inherited, **env},
+                check=False,
             )
         except FileNotFoundError:
             raise EngineNotFound(f"There is no program {binary}", advice=HOW_TO_GET) from None
@@ -221,7 +246,7 @@ class LlamaServer:
         if done.returncode != 0:
             explanation = explain_exit(done.stdout + done.stderr, done.returncode)
             raise EngineNotFound(
-                f"`{binary} {argument}` failed: {explanation.reason}", advice=explanation.repair or HOW_TO_GET
+                f"`{' '.join(argv)}` failed: {explanation.reason}", advice=explanation.repair or HOW_TO_GET
             )
         return done.stdout + done.stderr
 

@@ -1,0 +1,187 @@
+"""From what a user asked to what a study is held to: everything is looked up once and frozen."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.domain.configuration import Value
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.errors import BadInput
+from tuner.domain.facts import Device, EngineFacts, MachineFacts, ModelFacts
+from tuner.domain.frozen import FrozenStudy
+from tuner.domain.profile import Profile
+from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content, Workload
+from tuner.search.profiles_file import read_profiles, select_profiles
+from tuner.search.resolve import Surroundings, resolve
+from tuner.search.space_file import read_space_file
+from tuner.study.protocols import Engine
+
+_GPU_DEPTHS = (512, 8192)
+_CPU_DEPTHS = (256, 1024)
+"""Where nothing is asked: shallow, and as deep as a launch can measure in a minute or so on such a machine."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the files that come with the tuner are, and how the machine is looked at."""
+
+    space_file: Path
+    profiles_file: Path
+    machine: Callable[[Sequence[Device]], MachineFacts]
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """What was found out about the machine, the engine's binaries and the model files."""
+
+    machine: MachineFacts
+    engines: tuple[EngineFacts, ...]
+    models: tuple[ModelFacts, ...]
+
+
+def survey(engine: Engine, definition: StudyDefinition, sources: Sources) -> Surveyed:
+    """Looks at everything that a study depends on. Raises EngineNotFound and MissingFile."""
+    models = tuple(engine.read_model(Path(path)) for path in definition.model)
+    arguments = (*definition.fixed, *(definition.pasted or ()))
+    engines = tuple(
+        engine.inspect(Path(binary), arguments=arguments, env=definition.env) for binary in definition.binary
+    )
+    return Surveyed(sources.machine(engines[0].devices), engines, models)
+
+
+def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sources: Sources) -> FrozenStudy:
+    """Resolves the study for this machine, model and engine build.
+
+    Raises:
+        BadInput, MissingFile, UnknownFlag: something in the definition or the files it names is wrong.
+    """
+    own_space = definition.space is not None
+    file = read_space_file(Path(definition.space) if definition.space else sources.space_file)
+    if file.engine != engine.name:
+        raise BadInput(f"The search space is for {file.engine}, the study for {engine.name}", where=definition.space)
+    own_profiles = [Path(definition.profiles_file)] if definition.profiles_file else []
+    profiles = select_profiles(read_profiles(sources.profiles_file, *own_profiles), definition.profiles)
+
+    flags = surveyed.engines[0].flags
+    searchable = {name: (t.flag, t.off_flag) for name, t in file.parameters.items() if t.flag or t.off_flag}
+    fixed = engine.understand(definition.fixed, flags, {})
+    fixed_values = engine.understand(definition.fixed, flags, searchable).present
+    pasted = engine.understand(definition.pasted or (), flags, searchable)
+    trained = min((m.trained_context for m in surveyed.models if m.trained_context), default=None)
+    context_name = next((name for name, table in file.parameters.items() if table.kind == "context"), "")
+    profiles, notes = _adapted(profiles, definition.ctx_min, _cap(fixed_values.get(context_name), trained))
+
+    around = Surroundings(
+        facts=_facts(definition, surveyed, profiles, fixed.draft_model or pasted.draft_model),
+        flags=flags,
+        devices=surveyed.engines[0].devices,
+        present=pasted.present,
+        fixed_flags=fixed.flags,
+        models=definition.model,
+        binaries=definition.binary,
+        strict=own_space,
+    )
+    space = resolve(file, around)
+    # What the space does not search here stays in every launch, as the user wrote it.
+    searched = {name: spellings for name, spellings in searchable.items() if name in space.by_name}
+    pasted = engine.understand(definition.pasted or (), flags, searched)
+    return FrozenStudy(
+        study_id=uuid.uuid4().hex[:12],
+        definition=definition,
+        space=space,
+        baseline={name: space.by_name[name].default for name in pasted.present},
+        fixed=(*fixed.arguments, *pasted.kept),
+        baseline_arguments=(*fixed.arguments, *pasted.arguments),
+        machine=surveyed.machine,
+        engines=surveyed.engines,
+        models=surveyed.models,
+        profiles=profiles,
+        workload=_workload(definition, profiles, surveyed, trained),
+        notes=(*fixed.notes, *pasted.notes, *notes),
+    )
+
+
+def _cap(fixed_context: Value | None, trained: int | None) -> int | None:
+    """The most context there can be: what the user fixed, else what the model was trained on."""
+    if isinstance(fixed_context, int) and fixed_context > 0:
+        return fixed_context
+    return trained
+
+
+def _adapted(
+    profiles: Sequence[Profile], ctx_min: int | None, cap: int | None
+) -> tuple[tuple[Profile, ...], list[str]]:
+    """Profiles with the least context that can be had here, and what was lowered."""
+    if ctx_min is not None and cap is not None and ctx_min > cap:
+        raise BadInput(f"--ctx-min {ctx_min} is more than the {cap} tokens that the model or your -c allows")
+    adapted, lowered = [], []
+    for profile in profiles:
+        least = max(ctx_min or 0, profile.least_context) if ctx_min is None else ctx_min
+        if cap is not None and least > cap:
+            lowered.append(profile.name)
+            least = cap
+        adapted.append(profile.model_copy(update={"least_context": least}))
+    notes = [f"least context lowered to {cap} tokens, all there is: {', '.join(lowered)}"] if lowered else []
+    return tuple(adapted), notes
+
+
+def _facts(
+    definition: StudyDefinition, surveyed: Surveyed, profiles: Sequence[Profile], draft_model: bool
+) -> Mapping[str, Value | None]:
+    """What a search space file may name. Of several model files the least counts: a value must suit them all."""
+    devices, models = surveyed.engines[0].devices, surveyed.models
+    size_mib = max(model.size_bytes for model in models) // 2**20
+    device_mib = sum(device.total_mib or 0 for device in devices)
+    layers = [model.layers for model in models if model.layers is not None]
+    trained = [model.trained_context for model in models if model.trained_context is not None]
+    return {
+        "machine.gpus": len(devices),
+        "machine.physical_cores": surveyed.machine.physical_cores,
+        "machine.logical_cores": surveyed.machine.logical_cores,
+        "machine.memory_mib": surveyed.machine.memory_mib,
+        "model.trained_context": min(trained, default=None),
+        "model.layers": min(layers, default=None),
+        "model.mtp_layers": min(model.mtp_layers for model in models),
+        "model.experts": min(model.experts for model in models),
+        "model.size_mib": size_mib,
+        "engine.devices": len(devices),
+        "engine.has_vulkan": any(device.name.startswith("Vulkan") for device in devices),
+        "engine.computes_on_cpu": not devices or size_mib > device_mib,
+        "study.ctx_min": min(profile.least_context for profile in profiles),
+        "study.draft_model": draft_model,
+        "study.models": len(models),
+        "study.binaries": len(definition.binary),
+    }
+
+
+def _workload(
+    definition: StudyDefinition, profiles: Sequence[Profile], surveyed: Surveyed, trained: int | None
+) -> Workload:
+    """The union of the cells that the profiles need, cheap ones first."""
+    depths = tuple(sorted(set(definition.depths)))
+    least = min(profile.least_context for profile in profiles)
+    room = min(least, trained or least) - definition.predict_tokens - INSTRUCTION_TOKENS
+    if not depths:
+        usual = _GPU_DEPTHS if surveyed.engines[0].devices else _CPU_DEPTHS
+        depths = tuple(sorted({min(depth, room) for depth in usual}))
+    if depths[-1] > room:
+        raise BadInput(
+            f"A depth of {depths[-1]} tokens does not fit: with {definition.predict_tokens} generated tokens and the "
+            f"instruction, a context of {least} leaves room for {max(room, 0)}",
+            advice="lower --depths, or ask for more context with --ctx-min",
+        )
+    if depths[0] < 16:
+        raise BadInput(f"A depth of {depths[0]} tokens is too small to measure anything", advice="use 16 or more")
+    cells = {cell for profile in profiles for cell in profile.cells(depths)}
+    # Prefill is read from single-stream cells, also for a profile of several streams.
+    cells |= {
+        Cell(content=next(iter(profile.contents)), depth=depth)
+        for profile in profiles
+        if profile.streams > 1
+        for depth in profile.depth_weights(depths)
+    }
+    ordered = sorted(cells, key=lambda cell: (cell.streams, cell.depth, list(Content).index(cell.content)))
+    return Workload(cells=tuple(ordered), predict_tokens=definition.predict_tokens, repeats=definition.repeats)

@@ -1,0 +1,183 @@
+"""The only file that chooses concrete adapters: it finds the engine by its module's name and builds the kit of a run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tuner.engines
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.errors import BadInput, StudyMismatch
+from tuner.domain.facts import Device, MachineFacts
+from tuner.domain.frozen import FrozenStudy
+from tuner.domain.record import TrialRecord
+from tuner.process.boot import boot_id, this_process
+from tuner.process.lock import StudyLock
+from tuner.process.ports import free_port
+from tuner.search.space import complete
+from tuner.store.folder import StudyFolder
+from tuner.store.machine import machine_facts
+from tuner.study.create import Sources, freeze, survey
+from tuner.study.kit import Kit
+from tuner.study.protocols import Engine, Observer, Process
+
+if TYPE_CHECKING:
+    from tuner.search.pool import TrialPool
+
+_LEFTOVER_GRACE_S = 10.0
+
+
+def engine_names() -> list[str]:
+    """The engines that there are: every module of `tuner.engines` that has an `ENGINE`."""
+    names = [module.name for module in pkgutil.iter_modules(tuner.engines.__path__)]
+    return [name for name in names if hasattr(importlib.import_module(f"tuner.engines.{name}"), "ENGINE")]
+
+
+def load_engine(name: str) -> Engine:
+    """The adapter for an engine. Raises BadInput for a name that is none."""
+    known = engine_names()
+    if name not in known:
+        nearest = get_close_matches(name, known, n=1)
+        advice = f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(known)}"
+        raise BadInput(f"There is no engine `{name}`", advice=advice)
+    engine: Engine = importlib.import_module(f"tuner.engines.{name}").ENGINE()
+    return engine
+
+
+def sources(engine: str) -> Sources:
+    """The files that come with the tuner, and this machine."""
+    folder = shipped_files()
+    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine)
+
+
+def shipped_files() -> Path:
+    """The folder of the search spaces: inside the package when installed, beside it in a working copy."""
+    package = Path(__file__).parent
+    inside = package / "search_spaces"
+    return inside if inside.is_dir() else package.parent / "search_spaces"
+
+
+def machine(devices: Sequence[Device]) -> MachineFacts:
+    """What this machine is."""
+    return machine_facts(devices, boot_id())
+
+
+@dataclass(frozen=True)
+class OpenStudy:
+    """A study that was run at least once, open for reading."""
+
+    folder: StudyFolder
+    frozen: FrozenStudy
+    searched: list[TrialRecord]
+    confirmed: list[TrialRecord]
+
+
+def read_study(folder: StudyFolder) -> OpenStudy | None:
+    """Everything that is known of a study; None before its first run. Never blocks a run that is going on."""
+    frozen = folder.frozen()
+    if frozen is None:
+        return None
+    if not folder.storage_path.is_file():
+        return OpenStudy(folder, frozen, [], [])
+    pool = _pool(folder, frozen)
+    return OpenStudy(folder, frozen, pool.records(), pool.records(confirm=True))
+
+
+def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
+    """What the study is held to: resolved and frozen at the first run, checked against the present at every other.
+
+    Raises:
+        StudyMismatch: the machine, the model or the engine build is another one now, or study.toml was edited.
+    """
+    definition = folder.definition()
+    engine = load_engine(definition.engine)
+    surveyed = survey(engine, definition, sources(definition.engine))
+    frozen = folder.frozen()
+    if frozen is None:
+        frozen = freeze(engine, definition, surveyed, sources(definition.engine))
+        folder.freeze(frozen)
+        return frozen
+    changes = definition_changes(frozen.definition, definition)
+    if changes:
+        raise StudyMismatch(
+            "study.toml was changed after the first trial:\n  " + "\n  ".join(changes),
+            where=str(folder.definition_path),
+            advice="undo the change, or start a new study with --name; only hours, trials and confirm_rounds may change",
+        )
+    differences = frozen.differences(surveyed.machine, surveyed.engines, surveyed.models)
+    if differences and not accept_changes:
+        raise StudyMismatch(
+            "The study was made under other conditions:\n  " + "\n  ".join(differences),
+            where=str(folder.path),
+            advice="start a new study with --name, or continue this one with --accept-changes",
+        )
+    changed = frozen.model_copy(
+        update={
+            "definition": definition,
+            "machine": surveyed.machine,
+            "engines": surveyed.engines,
+            "models": surveyed.models,
+        }
+    )
+    if changed != frozen:
+        folder.freeze(changed)
+    return changed
+
+
+def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
+    """In what two definitions differ, budgets aside, in words."""
+    free = {"hours", "trials", "confirm_rounds"}
+    return [
+        f"{name} was {getattr(before, name)}, is {getattr(now, name)}"
+        for name in StudyDefinition.model_fields
+        if name not in free and getattr(before, name) != getattr(now, name)
+    ]
+
+
+@contextmanager
+def open_kit(folder: StudyFolder, frozen: FrozenStudy, observer: Observer) -> Iterator[Kit]:
+    """The kit of a run, under the study's lock.
+
+    Raises:
+        StudyBusy: another tuner is at work on the study.
+    """
+    with StudyLock(folder.lock_path):
+        yield Kit(
+            frozen=frozen,
+            engine=load_engine(frozen.definition.engine),
+            pool=_pool(folder, frozen),
+            observer=observer,
+            owner=this_process(),
+            environment=os.environ,
+            trial_files=lambda number, confirm: folder.trial(number, confirm=confirm),
+            start_process=_engine_process,
+            free_port=free_port,
+            complete=lambda values: complete(frozen.space, values),
+            stop_leftovers=_stop_leftovers,
+        )
+
+
+def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:
+    # Importing optuna takes half a second: only what opens a storage pays for it.
+    from tuner.search.pool import TrialPool
+
+    return TrialPool.open_file(folder.storage_path, folder.name, frozen.space)
+
+
+def _engine_process(argv: tuple[str, ...], env: Mapping[str, str], log_path: Path, marker: str) -> Process:
+    from tuner.process.engine_process import EngineProcess
+
+    return EngineProcess(argv, env=env, log_path=log_path, marker=marker)
+
+
+def _stop_leftovers(marker_prefix: str) -> list[str]:
+    from tuner.process.leftovers import stop_leftovers
+
+    return [f"{left.name} (pid {left.pid})" for left in stop_leftovers(marker_prefix, _LEFTOVER_GRACE_S)]
