@@ -1,4 +1,4 @@
-"""The only file that chooses concrete adapters: it finds the engine by its module's name and builds the kit of a run."""
+"""The only file that chooses concrete adapters: it finds the engine by its module's name and builds a run's kit."""
 
 from __future__ import annotations
 
@@ -90,6 +90,13 @@ def read_study(folder: StudyFolder) -> OpenStudy | None:
     return OpenStudy(folder, frozen, pool.records(), pool.records(confirm=True))
 
 
+def examine(definition: StudyDefinition) -> FrozenStudy:
+    """What the study would be held to, without writing anything. Raises every error that a first run could."""
+    engine = load_engine(definition.engine)
+    here = sources(definition.engine)
+    return freeze(engine, definition, survey(engine, definition, here), here)
+
+
 def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
     """What the study is held to: resolved and frozen at the first run, checked against the present at every other.
 
@@ -109,7 +116,7 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
         raise StudyMismatch(
             "study.toml was changed after the first trial:\n  " + "\n  ".join(changes),
             where=str(folder.definition_path),
-            advice="undo the change, or start a new study with --name; only hours, trials and confirm_rounds may change",
+            advice="undo it, or start a new study with --name; only hours, trials and confirm_rounds may change",
         )
     differences = frozen.differences(surveyed.machine, surveyed.engines, surveyed.models)
     if differences and not accept_changes:

@@ -36,9 +36,7 @@ class Progress:
     def __enter__(self) -> Progress:
         self._log = self._log_path.open("a", encoding="utf-8")
         if self._console.is_terminal:
-            self._live = Live(
-                console=self._console, get_renderable=self._status, refresh_per_second=4, transient=True
-            )
+            self._live = Live(console=self._console, get_renderable=self._status, refresh_per_second=4, transient=True)
             self._live.start()
         return self
 

@@ -99,6 +99,12 @@ class StudyFolder:
             shutil.rmtree(draft, ignore_errors=True)
             raise NotPermitted(f"Cannot make the study's folder: {error}", where=str(self.path)) from error
 
+    def rewrite(self, definition: StudyDefinition) -> None:
+        """Replaces `study.toml` in one piece."""
+        draft = self.definition_path.with_suffix(".tmp")
+        write_definition(draft, definition)
+        draft.replace(self.definition_path)
+
     def definition(self) -> StudyDefinition:
         """The content of `study.toml`. Raises MissingFile and BadInput."""
         return read_definition(self.definition_path)

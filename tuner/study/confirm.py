@@ -1,4 +1,4 @@
-"""The confirm stage: finalists and baseline relaunched in turn, so that what is printed is not the luck of one launch."""
+"""The confirm stage: finalists and baseline relaunched in turn, so that no recommendation is the luck of one launch."""
 
 from __future__ import annotations
 

@@ -38,6 +38,8 @@ class Engine(Protocol):
     """One engine's dialect. An implementation holds no process: it only knows."""
 
     name: str
+    model_flags: tuple[str, ...]
+    """The spellings of the flag that names the model file."""
 
     def find_binary(self) -> Path:
         """Where the engine is installed. Raises EngineNotFound, saying how to get it."""

@@ -14,11 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tuner.workload.texts import instruction, mixed_document, opening, salt
-
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
 from tuner.domain.workload import Cell, Workload
 from tuner.workload.client import EngineClient
+from tuner.workload.texts import instruction, mixed_document, opening, salt
 
 RequestLog = Callable[[str, bool, RequestTiming | RequestFailure], None]
 """Called for every request with the cell's name, whether it counts (warm-ups do not), and what came of it."""

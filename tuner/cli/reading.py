@@ -1,0 +1,158 @@
+"""The commands that only read: `best`, `status`, `doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import typer
+
+from tuner import wiring
+from tuner.domain.errors import BadInput
+from tuner.domain.facts import EngineFacts
+from tuner.domain.frozen import FrozenStudy
+from tuner.domain.space import Parameter
+from tuner.process.boot import owner_alive
+from tuner.report.json_form import best_json, outcomes, status_json
+from tuner.report.selection import Recommendation, recommend
+from tuner.report.tables import recommendation_lines
+from tuner.store.folder import StudyFolder
+from tuner.study.budget import Budget
+from tuner.study.define import Options, define
+
+
+def best_command(name: str, profiles: tuple[str, ...], studies: Path, *, as_json: bool) -> None:
+    """Prints what is recommended."""
+    folder = StudyFolder.existing(studies, name)
+    if not as_json:
+        print_recommendations(folder, profiles)
+        return
+    frozen, found = _recommendations(folder, profiles)
+    typer.echo(json.dumps(best_json(name, frozen, found), indent=2, ensure_ascii=False))
+
+
+def print_recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> None:
+    """One block a profile: the command, the gain, the figures."""
+    frozen, found = _recommendations(folder, profiles)
+    for recommendation in found:
+        typer.echo("\n".join(recommendation_lines(recommendation, frozen.workload)) + "\n")
+
+
+def _recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> tuple[FrozenStudy, list[Recommendation]]:
+    study = wiring.read_study(folder)
+    found = recommend(study.frozen, study.searched, study.confirmed) if study else []
+    if study is None or not found:
+        raise BadInput(
+            f"The study {folder.name} has no measured baseline yet",
+            advice=f"run it with `tuner run {folder.name}`; `tuner status {folder.name}` says how far it is",
+        )
+    known = [profile.name for profile in study.frozen.profiles]
+    for name in profiles:
+        if name not in known:
+            raise BadInput(f"The study has no profile `{name}`", advice=f"it has: {', '.join(known)}")
+    return study.frozen, [r for r in found if not profiles or r.profile.name in profiles]
+
+
+def status_command(name: str, studies: Path, *, as_json: bool) -> None:
+    """Prints how far a study is."""
+    folder = StudyFolder.existing(studies, name)
+    definition = folder.definition()
+    study = wiring.read_study(folder)
+    searched, confirmed = (study.searched, study.confirmed) if study else ([], [])
+    budget = Budget.of(definition, searched, confirmed)
+    running = any(record.verdict is None and owner_alive(record.owner) for record in (*searched, *confirmed))
+    form = status_json(
+        name,
+        study.frozen if study else None,
+        searched,
+        confirmed,
+        running=running,
+        used_s=budget.used_s,
+        left_s=budget.left_s,
+    )
+    if as_json:
+        typer.echo(json.dumps(form, indent=2))
+        return
+    typer.echo(f"{name}: {'running' if running else 'not running'}")
+    typer.echo(f"  search    {_counts(outcomes(searched))}")
+    typer.echo(f"  confirm   {_counts(outcomes(confirmed))}")
+    left = "" if budget.left_s is None else f", {budget.left_s / 60:.0f} min left"
+    limit = "" if definition.trials is None else f", {budget.launched} of {definition.trials} trials"
+    typer.echo(f"  time      {budget.used_s / 60:.0f} min used{left}{limit}")
+    for profile, found in form["best"].items():
+        typer.echo(f"  best      {profile:<18} {found['gain']:.2f}x baseline in trial {found['trial']}, one launch")
+
+
+def _counts(found: dict[str, int]) -> str:
+    return ", ".join(f"{count} {outcome}" for outcome, count in found.items()) or "nothing yet"
+
+
+def doctor_command(options: Options, name: str | None, engine_name: str, studies: Path) -> None:
+    """Prints what there is to work with, and what would be tuned."""
+    engine = wiring.load_engine(engine_name)
+    if name is not None:
+        definition = StudyFolder.existing(studies, name).definition()
+    elif options.model or options.pasted:
+        definition = define(engine, options)
+    else:
+        facts = engine.inspect(_binary(engine_name, options), arguments=(), env={})
+        _print_engine(facts)
+        _print_permissions(studies)
+        typer.echo("\nWith --model FILE this also says what will be tuned, what will not, and why.")
+        return
+    frozen = wiring.examine(definition)
+    for facts in frozen.engines:
+        _print_engine(facts)
+    for model in frozen.models:
+        context = model.trained_context or "unknown"
+        typer.echo(
+            f"model     {model.path}\n          {model.name}, {model.architecture}, {model.quantisation or '?'}, "
+            f"{model.size_bytes / 2**20:.0f} MiB, {model.layers} layers, {model.mtp_layers} MTP, trained context {context}"
+        )
+    machine = frozen.machine
+    typer.echo(f"machine   {machine.cpu}, {machine.physical_cores} cores, {machine.memory_mib} MiB")
+    _print_permissions(studies)
+    for note in frozen.notes:
+        typer.echo(f"note      {note}")
+    typer.echo("\nWill be tuned:")
+    for parameter in frozen.space.parameters:
+        typer.echo(f"  {parameter.name:<24} {_domain(parameter)}\n{'':<27}{parameter.about}")
+    typer.echo("\nWill not be tuned:")
+    for dropped in frozen.space.dropped:
+        typer.echo(f"  {dropped.name:<40} {dropped.reason}")
+    typer.echo("\nProfiles:")
+    for profile in frozen.profiles:
+        typer.echo(f"  {profile.name:<18} least context {profile.least_context:>7}  {profile.about}")
+
+
+def _binary(engine_name: str, options: Options) -> Path:
+    if options.binary:
+        return Path(options.binary[0])
+    return wiring.load_engine(engine_name).find_binary()
+
+
+def _print_engine(facts: EngineFacts) -> None:
+    typer.echo(f"engine    {facts.engine} {facts.version}\n          {facts.binary}")
+    for device in facts.devices:
+        typer.echo(f"device    {device.name}: {device.description}, {device.free_mib} of {device.total_mib} MiB free")
+    if not facts.devices:
+        typer.echo("device    none: the engine computes on the CPU")
+
+
+def _print_permissions(studies: Path) -> None:
+    place = studies
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    writable = os.access(place, os.W_OK)
+    typer.echo(f"studies   {studies} ({'writable' if writable else 'NOT writable: choose another with --studies'})")
+
+
+def _domain(parameter: Parameter) -> str:
+    values = (
+        " ".join(map(str, parameter.choices))
+        if parameter.choices is not None
+        else f"{parameter.low} to {parameter.high}"
+    )
+    condition = f"  (when {parameter.when})" if parameter.when else ""
+    return f"{values}  [default {parameter.default}]{condition}"

