@@ -408,6 +408,11 @@ def test_an_allocation_that_fails_again_after_the_retry_is_the_cause() -> None:
     assert explain_exit(RETRY + RETRY.splitlines()[0].replace("12710.31", "9000.00"), 1).shortfall_mib == 9000.0
 
 
+def test_of_several_failed_allocations_the_last_one_ended_it() -> None:
+    told = explain_exit(cuda_malloc(900, 0) + "trying elsewhere\n" * 5 + cuda_malloc(700, 1), 1)
+    assert (told.device, told.shortfall_mib) == ("CUDA1", 700.0)
+
+
 def test_an_error_before_the_last_sign_of_health_yields_to_a_later_one() -> None:
     log = "ggml_vulkan: Device memory allocation of size 1048576 failed.\nsrv  update_slots: all slots are idle\n"
     assert explain_exit(log + "CUDA error: unspecified launch failure\n", 134).outcome is CRASHED
