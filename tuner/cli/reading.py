@@ -105,10 +105,11 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
     for facts in frozen.engines:
         _print_engine(facts)
     for model in frozen.models:
-        context = model.trained_context or "unknown"
         typer.echo(
-            f"model     {model.path}\n          {model.name}, {model.architecture}, {model.quantisation or '?'}, "
-            f"{model.size_bytes / 2**20:.0f} MiB, {model.layers} layers, {model.mtp_layers} MTP, trained context {context}"
+            f"model     {model.path}\n"
+            f"          {model.name}, {model.architecture}, {model.quantisation or 'unknown quantisation'}, "
+            f"{model.size_bytes / 2**20:.0f} MiB\n"
+            f"          {model.layers} layers, {model.mtp_layers} for MTP, trained context {model.trained_context}"
         )
     machine = frozen.machine
     typer.echo(f"machine   {machine.cpu}, {machine.physical_cores} cores, {machine.memory_mib} MiB")

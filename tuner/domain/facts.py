@@ -29,8 +29,6 @@ class FlagEntry(BaseModel):
     negations: tuple[str, ...] = ()
     """Spellings that switch it off (`--no-mmap`)."""
     takes_value: bool = False
-    value_optional: bool = False
-    """Whether the flag may also stand alone."""
     allowed: tuple[str, ...] | None = None
     """The values that the help text lists, if it lists them."""
     list_valued: bool = False

@@ -12,7 +12,7 @@ class Outcome(StrEnum):
 
     OK = "OK"
     INVALID = "INVALID"
-    """The configuration breaks a rule of the space: nothing was launched."""
+    """It breaks a rule of the space, or the engine refused it at once: nothing was loaded."""
     WILL_NOT_FIT = "WILL_NOT_FIT"
     """The engine's own dry run says that memory does not suffice: nothing was launched."""
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -30,8 +30,8 @@ class Outcome(StrEnum):
     """The user or a kill stopped the tuner during the trial; says nothing about the configuration."""
 
     @property
-    def was_launched(self) -> bool:
-        """Whether a trial with this outcome started the engine."""
+    def was_loaded(self) -> bool:
+        """Whether a trial with this outcome cost the loading of a model."""
         return self not in (Outcome.INVALID, Outcome.WILL_NOT_FIT)
 
 

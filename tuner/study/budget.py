@@ -89,5 +89,5 @@ class Budget:
 
 
 def _counts(outcome: Outcome) -> bool:
-    """Whether a trial is charged: one that was not launched, or that a kill took away, is not."""
-    return outcome.was_launched and outcome is not Outcome.INTERRUPTED
+    """Whether a trial is charged: one that never loaded a model, or that a kill took away, is not."""
+    return outcome.was_loaded and outcome is not Outcome.INTERRUPTED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -73,16 +72,16 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
     return StudyDefinition(
         engine=engine.name,
         binary=tuple(binaries),
-        model=tuple(os.path.abspath(path) for path in models),
-        space=os.path.abspath(options.space) if options.space else None,
+        model=tuple(_absolute_path(path) for path in models),
+        space=_absolute_path(options.space) if options.space else None,
         fixed=tuple(_absolute(fixed)),
         env={**env, **_environment(options.env)},
         pasted=tuple(_absolute(pasted)) if pasted or program else None,
         profiles=tuple(options.profiles),
-        profiles_file=os.path.abspath(options.profiles_file) if options.profiles_file else None,
+        profiles_file=_absolute_path(options.profiles_file) if options.profiles_file else None,
         ctx_min=options.ctx_min,
         depths=_depths(options.depths),
-        **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
@@ -93,7 +92,7 @@ def default_name(definition: StudyDefinition) -> str:
 
 
 def _models_in(engine: Engine, words: Sequence[str]) -> list[str]:
-    """The model file among a command's words. The flag's spelling is the engine's to know, and the same in all builds."""
+    """The model file among a command's words."""
     for flag, value in zip(words, [*words[1:], ""], strict=True):
         name, equals, attached = flag.partition("=")
         if name in engine.model_flags:
@@ -106,7 +105,7 @@ def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise EngineNotFound(f"There is no program `{name}`", advice="name it with --binary PATH")
-    return os.path.abspath(found)
+    return _absolute_path(found)
 
 
 def _split(option: str, text: str) -> list[str]:
@@ -119,7 +118,7 @@ def _split(option: str, text: str) -> list[str]:
 def _absolute(words: Sequence[str]) -> list[str]:
     """Relative paths of files that exist, made absolute: a study may be continued from another folder."""
     return [
-        os.path.abspath(word)
+        _absolute_path(word)
         if not word.startswith("-") and ("/" in word or "." in word) and Path(word).is_file()
         else word
         for word in words

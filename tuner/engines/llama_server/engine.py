@@ -58,9 +58,7 @@ class LlamaServer:
             raise EngineNotFound("No llama-server was found on PATH", advice=HOW_TO_GET) from None
         return Path(binary_path())
 
-    def inspect(
-        self, binary: Path, *, arguments: Sequence[str] = (), env: Mapping[str, str] | None = None
-    ) -> EngineFacts:
+    def inspect(self, binary: Path, *, arguments: Sequence[str], env: Mapping[str, str]) -> EngineFacts:
         """What the binary says of itself: version, flags, devices. Takes a fraction of a second; loads no model.
 
         `arguments` and `env` are those of every launch: `--rpc` adds devices, `--device` and variables hide some.
