@@ -18,7 +18,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Finds the launch flags with which a local LLM engine is fastest on your machine, by measuring the real server.",
+    help="Finds the launch flags that make a local LLM engine fastest on your machine, by measuring the real server.",
 )
 
 EXIT_MISTAKE = 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from tuner.domain.configuration import Value
 from tuner.domain.errors import BadInput, UnknownFlag
@@ -57,6 +58,9 @@ def resolve(file: SpaceFile, around: Surroundings) -> SearchSpace:
                 parameters.append(parameter)
         else:
             dropped.append(Dropped(name=name, reason=reason))
+    while never := [p for p in parameters if p.when is not None and not _can_hold(p.when, parameters)]:
+        dropped += [Dropped(name=p.name, reason=f"matters only when {p.when}, which cannot be here") for p in never]
+        parameters = [p for p in parameters if p not in never]
     seeds, unusable = _usable_seeds(file, parameters)
     return SearchSpace(
         engine=file.engine,
@@ -79,6 +83,18 @@ def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | N
     if table.requires is not None and not evaluate(table.requires, around.facts):
         return f"needs {table.requires}; here {_told(table.requires, around.facts)}"
     return None
+
+
+def _can_hold(expression: str, parameters: Sequence[Parameter]) -> bool:
+    """Whether some values of the parameters that are left make the expression true."""
+    by_name = {parameter.name: parameter for parameter in parameters}
+    names = sorted(parse(expression).names() & by_name.keys())
+    domains = [by_name[name].choices for name in names]
+    # A range of numbers is taken to hold what is asked of it: only choices were narrowed.
+    if any(domain is None for domain in domains):
+        return True
+    combinations = product(*[domain or () for domain in domains])
+    return any(evaluate(expression, dict(zip(names, values, strict=True))) for values in combinations)
 
 
 def _missing_flag(name: str, flag: str, around: Surroundings) -> str:

@@ -117,12 +117,16 @@ def _split(option: str, text: str) -> list[str]:
 
 def _absolute(words: Sequence[str]) -> list[str]:
     """Relative paths of files that exist, made absolute: a study may be continued from another folder."""
-    return [
-        _absolute_path(word)
-        if not word.startswith("-") and ("/" in word or "." in word) and Path(word).is_file()
-        else word
-        for word in words
-    ]
+    return [_absolute_path(word) if _looks_like_path(word) and Path(word).is_file() else word for word in words]
+
+
+def _looks_like_path(word: str) -> bool:
+    return not word.startswith("-") and ("/" in word or "." in word)
+
+
+def _absolute_path(path: str | Path) -> str:
+    """The path from the root, symbolic links kept: people name files through them, and move what they point to."""
+    return str(Path.cwd() / path)
 
 
 def _environment(assignments: Sequence[str]) -> dict[str, str]:
