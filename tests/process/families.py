@@ -50,8 +50,12 @@ class Families:
             self.argv(*members), env=os.environ, log_path=self.log, marker=self.marker, stop_grace_s=grace_s
         )
 
-    def wait_until_ready(self, *names: str) -> None:
-        wait_for(lambda: all((self.folder / name).exists() for name in names))
+    def wait_until_ready(self, *members: str) -> None:
+        """Waits until all run, and those that are to exit have done so."""
+        for member in members:
+            name, _, traits = member.partition(":")
+            wait_for((self.folder / name).exists)
+            wait_for(lambda name=name, exits="exits" in traits: not (exits and runs(self.pid(name))))
 
     def pid(self, name: str) -> int:
         return int((self.folder / name).read_text())

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from families import Families, runs, wait_for
+from families import Families, wait_for
 
 from tuner.domain.errors import EngineNotFound, NotPermitted, TunerError
 from tuner.process.engine_process import EngineProcess
@@ -96,6 +99,7 @@ def test_pid_is_not_given_to_others_before_stop(families: Families) -> None:
         ["launcher:exits", "worker"],
         ["launcher:exits", "worker:ignores-term,own-session"],
         ["launcher:exits", "worker:hides-environment"],
+        ["launcher", "middle:exits", "worker:hides-environment"],
         ["launcher:exits", "worker:no-environment", "worker2:own-session,no-environment"],
         ["launcher", "zombie:exits"],
         ["launcher", "middle:exits", "orphan:own-session,ignores-term"],
@@ -103,12 +107,10 @@ def test_pid_is_not_given_to_others_before_stop(families: Families) -> None:
     ids=" ".join,
 )
 def test_nothing_of_the_engine_is_left(families: Families, members: list[str]) -> None:
-    names = [member.partition(":")[0] for member in members]
     grace_s = 0.3 if "ignores-term" in " ".join(members) else 20
     with families.engine(*members, grace_s=grace_s) as engine:
-        families.wait_until_ready(*names)
-        lasting = [families.pid(name) for name, m in zip(names, members, strict=True) if "exits" not in m]
-        assert all(map(runs, lasting))
+        families.wait_until_ready(*members)
+        assert len(families.living()) == sum("exits" not in member for member in members)
         began = time.monotonic()
     assert families.living() == []
     assert not engine.is_running()
@@ -160,6 +162,23 @@ def test_engine_is_stopped_when_the_block_fails(families: Families, error: type[
     assert families.living() == []
 
 
+def test_ctrl_c_during_the_start_leaves_nothing(families: Families, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_popen = subprocess.Popen
+
+    def interrupted_popen(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        process = real_popen(*args, **kwargs)
+        families.wait_until_ready("launcher", "worker")
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted_popen)
+    engine = families.engine("launcher", "worker:own-session", grace_s=60)
+    with pytest.raises(KeyboardInterrupt), engine:
+        pytest.fail("the block was entered")
+    assert families.living() == []
+    assert not engine.is_running()
+
+
 def test_resident_memory_covers_the_tree(families: Families) -> None:
     engine = families.engine("launcher", "worker:own-session", "worker2:fat")
     assert engine.rss_mib() is None
@@ -209,7 +228,9 @@ def not_executable(folder: Path) -> Path:
     ],
     ids=["absent", "not in PATH", "not a program", "script without interpreter", "not executable", "a folder"],
 )
-def test_program_that_cannot_be_started(families: Families, tmp_path: Path, make, error) -> None:  # type: ignore[no-untyped-def]
+def test_program_that_cannot_be_started(
+    families: Families, tmp_path: Path, make: Callable[[Path], Path], error: type[TunerError]
+) -> None:
     program = str(make(tmp_path))
     with (
         pytest.raises(error) as raised,

@@ -115,13 +115,14 @@ def test_fork_of_the_tuner_does_not_take_the_engine_with_it(families: Families) 
         ["launcher", "worker:ignores-term", "worker2:own-session,ignores-term"],
         ["launcher:exits", "worker:own-session,ignores-term"],
         ["launcher", "worker:hides-environment"],
+        ["launcher", "middle:exits", "worker:hides-environment"],
         ["launcher", "worker:no-environment,own-session"],
     ],
     ids=" ".join,
 )
 def test_engine_of_a_killed_tuner_is_found_and_stopped_later(families: Families, members: list[str]) -> None:
     tuner = holder(families, IN_A_BLOCK, 20, *members)
-    families.wait_until_ready(*(member.partition(":")[0] for member in members))
+    families.wait_until_ready(*members)
     os.kill(tuner.pid, signal.SIGKILL)
     assert end_of(tuner)[0] == -signal.SIGKILL
     living = families.living()

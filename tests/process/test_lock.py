@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from families import PROGRAM, Families, runs
+from families import PROGRAM, Families, runs, wait_for
 
 from tuner.domain.errors import MissingFile, NotPermitted, StudyBusy
 from tuner.process import lock
@@ -60,6 +60,25 @@ def test_killed_holder_frees_the_lock_although_its_engine_lives(families: Famili
     with StudyLock(path):
         assert path.read_text() == f"{os.getpid()}\n"
     stop_leftovers(families.marker, grace_s=5)
+
+
+def test_no_program_inherits_the_lock_even_if_started_carelessly(tmp_path: Path) -> None:
+    def is_free() -> bool:
+        try:
+            with StudyLock(tmp_path / "lock"):
+                return True
+        except StudyBusy:
+            return False
+
+    with StudyLock(tmp_path / "lock"):
+        heir = subprocess.Popen(["/bin/sleep", "60"], close_fds=False)
+    try:
+        # A while: Linux lets the parent go on a moment before it closes the files of the program it starts.
+        wait_for(is_free, seconds=5)
+        assert heir.poll() is None
+    finally:
+        heir.kill()
+        heir.wait()
 
 
 def test_lock_is_free_again_after_the_block(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import weakref
 from collections.abc import Mapping, Sequence
@@ -88,7 +87,7 @@ class EngineProcess:
             except OSError as error:
                 raise self._explain(error) from error
             # Kills the engine when this object, or the interpreter, ends before `stop` did its work.
-            self._backstop = weakref.finalize(self, _kill_if_mine, os.getpid(), self._process)
+            self._backstop = weakref.finalize(self, _kill, self._process)
 
     def _explain(self, error: OSError) -> EngineNotFound | NotPermitted:
         program = self._argv[0]
@@ -192,9 +191,9 @@ class EngineProcess:
             raise
 
 
-def _kill_if_mine(owner_pid: int, process: subprocess.Popen[bytes]) -> None:
-    """The last resort. A fork of the tuner, which shares its objects, must not kill the tuner's engine."""
-    if os.getpid() == owner_pid and exit_code(process) is None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The last resort. Does nothing in a fork of the tuner: there the engine is no child, and so counts as ended."""
+    if exit_code(process) is None:
         kill_group(process.pid)
         process.kill()
         process.wait()
