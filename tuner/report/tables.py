@@ -81,7 +81,7 @@ def recommendation_lines(recommendation: Recommendation, workload: Workload) -> 
     for name, speed_at in decode_by_content(recommendation.trials, workload).items():
         content, _, streams = name.partition(" x")
         if content in wanted and int(streams or 1) == recommendation.profile.streams:
-            lines.append(f"  decode    {name:<10}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
+            lines.append(f"  decode    {name:<13}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))

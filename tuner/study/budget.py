@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from tuner.domain.verdict import Outcome
 DEFAULT_HOURS = 8.0
 _CONFIRM_SHARE = 0.5
 """At most this share of the time is kept back for the confirm stage."""
+_FIRST_LAUNCHES = 4
+_FIRST_SHARE = 0.6
+"""The baseline can be by far the slowest launch: it alone must not decide that there is no time for a search."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,9 @@ class Budget:
     """Launches of each finalist in the confirm stage."""
     used_s: float
     launched: int
-    """Launches of the search."""
+    """Launches of the search, the baseline included."""
     trial_s: float
-    """What one launch takes, on average."""
+    """What one launch of the search takes: the median of those that were measured to their end."""
 
     @classmethod
     def of(
@@ -36,20 +40,15 @@ class Budget:
         hours = definition.hours
         if hours is None and definition.trials is None:
             hours = DEFAULT_HOURS
-        times = [record.seconds or 0.0 for record in (*searched, *confirmed)]
-        complete = [
-            record.seconds or 0.0
-            for record in (*searched, *confirmed)
-            if record.verdict is not None and record.verdict.outcome is Outcome.OK
-        ]
-        launched = [record for record in searched if record.verdict is None or _counts(record.verdict.outcome)]
+        measured = [r for r in searched if r.verdict is not None and r.verdict.outcome is Outcome.OK]
+        times = [r.seconds or 0.0 for r in measured if not r.is_baseline] or [r.seconds or 0.0 for r in measured]
         return cls(
             seconds=None if hours is None else hours * 3600,
             trials=definition.trials,
             rounds=definition.confirm_rounds,
-            used_s=sum(times),
-            launched=len(launched),
-            trial_s=sum(complete) / len(complete) if complete else 0.0,
+            used_s=sum(record.seconds or 0.0 for record in (*searched, *confirmed)),
+            launched=sum(1 for record in searched if record.verdict is None or _counts(record.verdict.outcome)),
+            trial_s=statistics.median(times) if times else 0.0,
         )
 
     @property
@@ -57,35 +56,40 @@ class Budget:
         """Seconds left for everything; None without a time limit."""
         return None if self.seconds is None else max(0.0, self.seconds - self.used_s)
 
-    def search_left_s(self, finalists: int) -> float | None:
-        """Seconds left for the search, when so many finalists and the baseline are to be confirmed afterwards."""
+    def confirm_s(self, contestants: Sequence[TrialRecord]) -> float:
+        """What the confirm stage takes for these configurations, the baseline among them."""
+        return self.rounds * sum(record.seconds or self.trial_s for record in contestants)
+
+    def search_left_s(self, contestants: Sequence[TrialRecord]) -> float | None:
+        """Seconds left for the search when these are to be confirmed afterwards; None without a time limit."""
         if self.seconds is None:
             return None
-        reserve = min((finalists + 1) * self.rounds * self.trial_s, _CONFIRM_SHARE * self.seconds)
-        return self.seconds - reserve - self.used_s
+        if self.launched < _FIRST_LAUNCHES:
+            return _FIRST_SHARE * self.seconds - self.used_s
+        return self.seconds - min(self.confirm_s(contestants), _CONFIRM_SHARE * self.seconds) - self.used_s
 
-    def search_goes_on(self, finalists: int) -> bool:
+    def search_goes_on(self, contestants: Sequence[TrialRecord]) -> bool:
         """Whether another trial of the search may start: one that could not end in time is not begun."""
         if self.trials is not None and self.launched >= self.trials:
             return False
-        left = self.search_left_s(finalists)
-        return left is None or left >= self.trial_s
+        left = self.search_left_s(contestants)
+        needed = 0.0 if self.launched < _FIRST_LAUNCHES else self.trial_s
+        return left is None or left > needed
 
-    def finalists(self, wanted: int) -> int:
-        """How many configurations can be confirmed in the time left, at least one, beside the baseline."""
-        if self.left_s is None or self.trial_s == 0:
-            return wanted
-        launches = self.left_s / self.trial_s
-        return max(1, min(wanted, int(launches / self.rounds) - 1))
+    def affordable(self, baseline: TrialRecord, finalists: Sequence[TrialRecord]) -> list[TrialRecord]:
+        """As many finalists, in their order, as can be confirmed beside the baseline in the time left; at least one."""
+        chosen = list(finalists[:1])
+        for finalist in finalists[1:]:
+            if self.left_s is None or self.confirm_s([baseline, *chosen, finalist]) <= self.left_s:
+                chosen.append(finalist)
+        return chosen
 
-    def trials_planned(self, finalists: int) -> int | None:
+    def trials_planned(self, contestants: Sequence[TrialRecord]) -> int | None:
         """Launches that the search will have made in the end, as far as that can be told."""
-        if self.trials is not None:
-            return self.trials
-        left = self.search_left_s(finalists)
-        if left is None or self.trial_s == 0:
-            return None
-        return self.launched + max(0, int(left / self.trial_s))
+        left = self.search_left_s(contestants)
+        in_time = None if left is None or self.trial_s == 0 else self.launched + max(0, int(left / self.trial_s))
+        limits = [limit for limit in (in_time, self.trials) if limit is not None]
+        return max(min(limits), self.launched + 1) if limits else None
 
 
 def _counts(outcome: Outcome) -> bool:

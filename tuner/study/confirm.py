@@ -18,10 +18,11 @@ def confirm(kit: Kit) -> None:
     """
     searched = kit.pool.records()
     budget = Budget.of(kit.frozen.definition, searched, kit.pool.records(confirm=True))
-    chosen = finalists(kit.frozen, searched, budget.finalists(len(kit.frozen.profiles)))
     baseline = baseline_of(searched)
-    if baseline is None or baseline.measurement is None or not chosen:
+    found = finalists(kit.frozen, searched, len(kit.frozen.profiles))
+    if baseline is None or baseline.measurement is None or not found:
         return
+    chosen = budget.affordable(baseline, found)
     signs = frozenset(baseline.measurement.signs)
     contestants = [baseline, *chosen]
     announced = False
@@ -37,7 +38,8 @@ def confirm(kit: Kit) -> None:
                 )
                 announced = True
             total = len(contestants) * budget.rounds
-            kit.observer.time_left(budget.trial_s * (total - sum(done)), sum(done), total)
+            share_left = 1 - sum(done) / total
+            kit.observer.time_left(budget.confirm_s(contestants) * share_left, sum(done), total)
             note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
             number = kit.pool.open_confirmation()
             run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, signs))

@@ -82,7 +82,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     announced = False
     while True:
         now = budget(kit)
-        expected = len(finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))) or 1
+        expected = [baseline, *finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))]
         if not now.search_goes_on(expected):
             return
         proposal = kit.pool.ask()

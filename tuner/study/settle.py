@@ -12,7 +12,7 @@ from tuner.study.kit import Kit
 
 def settle(kit: Kit) -> None:
     """Stops engines left behind and closes open trials. The caller holds the study's lock, so nobody else runs it."""
-    for told in kit.stop_leftovers(kit.frozen.study_id):
+    for told in kit.stop_leftovers(f"{kit.frozen.study_id}/"):
         kit.observer.note(f"stopped what an earlier run left behind: {told}")
     kit.pool.drop_unrecorded()
     for confirm in (False, True):
