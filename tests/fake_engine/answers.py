@@ -46,21 +46,35 @@ KNOWN = (
     (r"boils at", "100"),
     (r"freezes at", "0"),
 )
-ARITHMETIC = re.compile(r"(\d{1,6})\s*(\+|-|\*|x|×|plus|minus|times)\s*(\d{1,6})\s*(?:=|is|equals)?\s*\??\s*(?:A(?:nswer)?:)?\s*$")
+ARITHMETIC = re.compile(
+    r"(\d{1,6})\s*(\+|-|\*|x|×|plus|minus|times)\s*(\d{1,6})\s*(?:=|is|equals)?\s*\??\s*(?:A(?:nswer)?:)?\s*$"
+)
 MARKS = {
     "tool": r"\bJSON\b|\btools?\b|\barguments\b|function[_ ]call|\"\w+\"\s*:|\bcall the\b",
-    "code": r"(?<!secret )\bcode\b|\bPython\b|\bfunction\b|\bclass\b|\bdef \w|```|\breturn\b|\bimport\b|#include|\bC\+\+|\bRust\b|\bscript\b",
-    "math": r"\bsolve\b|\bequations?\b|\bprove\b|\bproof\b|\bintegral\b|\bderivative\b|\\frac|\bmath|\bcalculate\b|\btheorem\b|\bprime\b|\bsum of\b",
+    "code": (
+        r"(?<!secret )\bcode\b|\bPython\b|\bfunction\b|\bclass\b|\bdef \w|```|\breturn\b|\bimport\b|#include"
+        r"|\bC\+\+|\bRust\b|\bscript\b"
+    ),
+    "math": (
+        r"\bsolve\b|\bequations?\b|\bprove\b|\bproof\b|\bintegral\b|\bderivative\b|\\frac|\bmath|\bcalculate\b"
+        r"|\btheorem\b|\bprime\b|\bsum of\b"
+    ),
 }
 WORDS = {
-    "prose-en": "the river light stone morning window quiet letter harbour garden winter letters street voice paper "
-    "mountain evening bread lantern promise shadow market sister captain forest kettle journey silver feather "
-    "bridge candle summer orchard song thunder field village memory".split(),
+    "prose-en": re.findall(
+        r"\w+",
+        "river light stone morning window quiet letter harbour garden winter street voice paper mountain evening "
+        "bread lantern promise shadow market sister captain forest kettle journey silver feather bridge candle summer "
+        "orchard song thunder field village memory",
+    ),
     "prose-zh": list("春江水暖风山月明夜雨花木石桥人家灯火书信远近归来去时光城门海上云中清晨安静"),
-    "code": "value result items index node count buffer cache parse total state token stack queue width offset "
-    "entry limit matrix field cursor record batch line".split(),
+    "code": re.findall(
+        r"\w+",
+        "value result items index node count buffer cache parse total state token stack queue width offset entry limit "
+        "matrix field cursor record batch line",
+    ),
     "math": list("xyzabckmnpq"),
-    "tool": "path query city unit limit order user date name status kind page sort lang mode".split(),
+    "tool": re.findall(r"\w+", "path query city unit limit order user date name status kind page sort lang mode"),
 }
 CJK = re.compile(r"[\u4E00-\u9FFF]")
 
@@ -90,10 +104,12 @@ def known_answer(prompt: str) -> str | None:
 
 
 def _copied(prompt: str, last: str) -> str | None:
-    """What the prompt itself says earlier: a sentence that begins as the last line does, or that answers its question."""
+    """What the prompt says earlier: a sentence that begins as the last line does, or that answers its question."""
     if last.endswith(" is") and len(last) > 12:
         start = prompt.find(last + " ")
-        found = re.match(r"[\w-]+", prompt[start + len(last) + 1 :]) if 0 <= start < len(prompt) - len(last) - 1 else None
+        found = (
+            re.match(r"[\w-]+", prompt[start + len(last) + 1 :]) if 0 <= start < len(prompt) - len(last) - 1 else None
+        )
         return found[0] if found else None
     asked = re.search(r"[Ww]hat (?:is|was) (the .+?)\?$", last)
     told = re.search(re.escape(asked[1]) + r" (?:is|was) ([\w-]+)", prompt, re.IGNORECASE) if asked else None
@@ -111,7 +127,8 @@ def _phrases(kind: str, rng: random.Random) -> Iterator[str]:
         a, b, c = rng.sample(words, 3)
         number += 1
         if kind == "prose-en":
-            yield f" The {a} {rng.choice(('kept', 'crossed', 'found', 'left', 'held'))} a {b} of {c} {rng.randint(2, 999)}."
+            verb = rng.choice(("kept", "crossed", "found", "left", "held"))
+            yield f" The {a} {verb} a {b} of {c} {rng.randint(2, 999)}."
         elif kind == "prose-zh":
             yield a + b + c + rng.choice(words) + rng.choice("，。")
         elif kind == "code":
@@ -142,7 +159,9 @@ def known_tokens(prompt: str) -> int:
     return len(vocabulary.encode(f" {known}.")) if known else 0
 
 
-def top_logprobs(prompt: str, position: int, token: int, count: int, noise: float, setup: str) -> list[dict[str, object]]:
+def top_logprobs(
+    prompt: str, position: int, token: int, count: int, noise: float, setup: str
+) -> list[dict[str, object]]:
     """The most probable tokens at one place, best first, the chosen one among them.
 
     `noise` is what a quantised cache adds to the logits; it depends on the prompt and on `setup` alone, so the same

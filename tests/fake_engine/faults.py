@@ -37,7 +37,7 @@ class Faults:
 
     @classmethod
     def read(cls, text: str, settings: Mapping[str, Any]) -> Faults:
-        """Parse FAKE_FAULT for one configuration. Raises ValueError for an unknown name or a condition it cannot read."""
+        """Parse FAKE_FAULT for one configuration. Raises ValueError for an unknown name or an unreadable condition."""
         active = {}
         for item in filter(None, (part.strip() for part in text.split(","))):
             switch, _, conditions = item.partition("?")
@@ -81,6 +81,5 @@ def _holds(condition: str, settings: Mapping[str, Any]) -> bool:
 def die(number: signal.Signals) -> None:
     """End this process by a signal, without leaving a core file."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(number, signal.SIG_DFL) if number is not signal.SIGKILL else None
     os.kill(os.getpid(), number)
     signal.pause()  # the signal may be delivered a moment later: nothing may run in between

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import socketserver
 import sys
 from collections.abc import Iterator
@@ -41,7 +41,9 @@ class Service(ThreadingHTTPServer):
         super().__init__((host, port), Handler)
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's own would look the host's name up, which can take seconds
+        socketserver.TCPServer.server_bind(
+            self
+        )  # HTTPServer's own would look the host's name up, which can take seconds
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -112,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
             raise RequestRefused(501, "not_supported_error", about)
         elif path in ("/v1/models", "/models"):
             trained = model.measured.rig.model["trained_context"]
-            self._send(shapes.models(model.aliases, model.path, model.slots.context, trained))
+            self._send(shapes.models(model.aliases, model.slots.context, trained))
         else:
             raise RequestRefused(404, "not_found_error", "File Not Found")
 
@@ -143,7 +145,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _completion(self, model: Model, request: dict[str, Any]) -> None:
         if "prompt" not in request:
-            raise RequestRefused(400, "invalid_request_error", "[json.exception.out_of_range.403] key 'prompt' not found")
+            raise RequestRefused(
+                400, "invalid_request_error", "[json.exception.out_of_range.403] key 'prompt' not found"
+            )
         task = self._task(model, request, request["prompt"])
         produced = model.slots.run(task)
         finish = (request, model.aliases[0], model.measured.plan.spec)
@@ -151,8 +155,7 @@ class Handler(BaseHTTPRequestHandler):
             tokens, probabilities = [], []
             for token, chances in produced:
                 tokens.append(token)
-                if chances:
-                    probabilities.append(shapes.with_top(token, chances))
+                probabilities.append(shapes.with_top(token, chances))
             body = shapes.final(task, *finish, vocabulary.decode(tokens))
             if request.get("return_tokens"):
                 body["tokens"] = tokens
@@ -171,11 +174,13 @@ class Handler(BaseHTTPRequestHandler):
     def _openai(self, model: Model, request: dict[str, Any], chat: bool) -> None:
         missing = "messages" if chat else "prompt"
         if missing not in request:
-            raise RequestRefused(400, "invalid_request_error", f"[json.exception.out_of_range.403] key '{missing}' not found")
+            raise RequestRefused(
+                400, "invalid_request_error", f"[json.exception.out_of_range.403] key '{missing}' not found"
+            )
         prompt = shapes.chat_prompt(request["messages"]) if chat else request["prompt"]
         task = self._task(model, request, prompt)
         produced, alias = model.slots.run(task), model.aliases[0]
-        identity = f"chatcmpl-{secrets.token_urlsafe(24)[:32]}"
+        identity = f"chatcmpl-{os.urandom(16).hex()}"
         if not request.get("stream"):
             text = vocabulary.decode([token for token, _ in produced])
             choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text, "logprobs": None}
@@ -207,7 +212,9 @@ class Handler(BaseHTTPRequestHandler):
         self._stream(events(), done=True)
 
     def _send(self, body: Any, status: int = 200) -> None:
-        self._send_text(json.dumps(body, ensure_ascii=False, separators=(",", ":")), "application/json; charset=utf-8", status)
+        self._send_text(
+            json.dumps(body, ensure_ascii=False, separators=(",", ":")), "application/json; charset=utf-8", status
+        )
 
     def _send_text(self, text: str, kind: str, status: int = 200) -> None:
         data = text.encode()

@@ -1,10 +1,11 @@
-"""The fake server's log, on stderr and in `--log-file`, in llama-server's layout: `M.SS.mmm.uuu L component function: text`."""
+"""The fake server's log, on stderr and in `--log-file`: `M.SS.mmm.uuu L component function: text`."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
+from pathlib import Path
 
 LEVELS = {"E": 1, "W": 2, "I": 3}
 MORE = 4  # `-lv 4`: what release builds since the middle of 2025 print only when asked
@@ -17,10 +18,12 @@ class Journal:
         self.verbosity = verbosity
         self._started = time.monotonic()
         self._lock = threading.Lock()
-        self._file = open(file, "w", encoding="utf-8") if file else None  # noqa: SIM115 - open as long as the process
+        self._file = Path(file) if file else None
+        if self._file:
+            self._file.write_text("")
 
     def say(self, source: str, text: str, letter: str = "I", at: int | None = None) -> None:
-        """One line. `source` is `component function`, or a function alone. `at` is its verbosity, if not the letter's."""
+        """One line. `source` is `component function` or a function; `at` is its verbosity, if not the letter's."""
         if (LEVELS[letter] if at is None else at) > self.verbosity:
             return
         component, _, function = source.rpartition(" ")
@@ -37,7 +40,8 @@ class Journal:
     def raw(self, text: str) -> None:
         """Text without a prefix, as GGML_ASSERT and the backends print it."""
         with self._lock:
-            for stream in (sys.stderr, self._file):
-                if stream:
-                    stream.write(text)
-                    stream.flush()
+            sys.stderr.write(text)
+            sys.stderr.flush()
+            if self._file:
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write(text)

@@ -34,7 +34,10 @@ def breakdown(journal: Journal, measured: Measured, memory: Mapping[str, Mapping
             free = device.free_mib - (total_self if loaded else 0)
             rest = device.total_mib - free - total_self
             title = f"{name} ({device.description})"
-            say(source, f"|   - {title:<18} | {device.total_mib:5} = {free:5} + ({total_self:5} = {sizes}) + {rest:11} |")
+            say(
+                source,
+                f"|   - {title:<18} | {device.total_mib:5} = {free:5} + ({total_self:5} = {sizes}) + {rest:11} |",
+            )
         else:
             say(source, f"|   - {name:<18} | {'':16}{total_self:5} = {sizes}{'':16}|")
 
@@ -58,9 +61,16 @@ def fit(journal: Journal, measured: Measured, settings: Mapping[str, Any]) -> No
             for device in rig.devices:
                 if device.name in used:
                     rest = device.free_mib - used[device.name]
-                    say(FIT, f"  - {device.name} ({device.description}): {device.total_mib:6} total, "
-                        f"{used[device.name]:6.0f} used, {rest:6.0f} free vs. target of {margins[device.name]:6.0f}")  # fmt: skip
-        say(FIT, f"projected to use {sum(used.values()):.0f} MiB of device memory vs. {sum(free.values())} MiB of free device memory")
+                    say(
+                        FIT,
+                        f"  - {device.name} ({device.description}): {device.total_mib:6} total, "
+                        f"{used[device.name]:6.0f} used, {rest:6.0f} free vs. target of {margins[device.name]:6.0f}",
+                    )
+        say(
+            FIT,
+            f"projected to use {sum(used.values()):.0f} MiB of device memory "
+            f"vs. {sum(free.values())} MiB of free device memory",
+        )
         _fit_result(journal, measured, used, free, margins)
     if measured.plan.gave_up:
         why = f"failed to fit params to free device memory: {measured.plan.gave_up}"
@@ -71,12 +81,20 @@ def fit(journal: Journal, measured: Measured, settings: Mapping[str, Any]) -> No
 
 
 def _fit_result(
-    journal: Journal, measured: Measured, used: Mapping[str, float], free: Mapping[str, int], margins: Mapping[str, float]
+    journal: Journal,
+    measured: Measured,
+    used: Mapping[str, float],
+    free: Mapping[str, int],
+    margins: Mapping[str, float],
 ) -> None:
     short = sum(max(0.0, used[name] + margins[name] - free[name]) for name in used)
     if short == 0 and len(used) == 1:
         (name,) = used
-        journal.more(FIT, f"will leave {free[name] - used[name]:.0f} >= {margins[name]:.0f} MiB of free device memory, no changes needed")
+        journal.more(
+            FIT,
+            f"will leave {free[name] - used[name]:.0f} >= {margins[name]:.0f} MiB of free device memory, "
+            "no changes needed",
+        )
     elif short == 0:
         journal.more(FIT, "targets for free memory can be met on all devices, no changes needed")
     else:
@@ -121,8 +139,8 @@ def _no_context(journal: Journal, path: str, why: str) -> None:
 def _refused_allocation(journal: Journal, device: str, mib: float) -> None:
     size = round(mib * MIB)
     if device.startswith(("CUDA", "ROCm")):
-        journal.say("ggml_backend_cuda_buffer_type_alloc_buffer",
-                    f"allocating {mib:.2f} MiB on device {device[4:]}: cudaMalloc failed: out of memory", "E")  # fmt: skip
+        why = f"allocating {mib:.2f} MiB on device {device[4:]}: cudaMalloc failed: out of memory"
+        journal.say("ggml_backend_cuda_buffer_type_alloc_buffer", why, "E")
     elif device.startswith("Vulkan"):
         journal.say("ggml_vulkan", f"Device memory allocation of size {size} failed.", "E")
     else:
@@ -139,12 +157,16 @@ def out_of_memory(journal: Journal, measured: Measured, path: str, what: str, de
         journal.say("alloc_tensor_range", f"failed to allocate {buffer} buffer of size {round(mib * MIB)}", "E")
         _not_loaded(journal, path, f"unable to allocate {buffer} buffer")
     if what == "compute":
-        journal.say("ggml_gallocr_reserve_n_impl", f"failed to allocate {buffer} buffer of size {round(mib * MIB)}", "E")
+        journal.say(
+            "ggml_gallocr_reserve_n_impl", f"failed to allocate {buffer} buffer of size {round(mib * MIB)}", "E"
+        )
     missing = "buffer for kv cache" if what == "kv" else "compute pp buffers"
     _no_context(journal, path, f"failed to initialize the context: failed to allocate {missing}")
 
 
-def load(journal: Journal, measured: Measured, settings: Mapping[str, Any], path: str, faults: Faults, scale: float) -> None:
+def load(
+    journal: Journal, measured: Measured, settings: Mapping[str, Any], path: str, faults: Faults, scale: float
+) -> None:
     """Load the model. Raises LoadFailed; may end the process, or never return, where a fault says so."""
     plan, more = measured.plan, journal.more
     journal.say("srv load_model", f"loading model '{path}'")
@@ -153,9 +175,12 @@ def load(journal: Journal, measured: Measured, settings: Mapping[str, Any], path
         fit(journal, measured, settings)
     for device in measured.rig.devices:
         if device.name in plan.shares:
-            more("llama_prepare_model_devices",
-                 f"using device {device.name} ({device.description}) (0000:01:00.0) - {device.free_mib} MiB free")  # fmt: skip
-    more("llama_model_loader", f"loaded meta data with 30 key-value pairs and 291 tensors from {path} (version GGUF V3 (latest))")
+            about = f"{device.name} ({device.description}) (0000:01:00.0) - {device.free_mib} MiB free"
+            more("llama_prepare_model_devices", f"using device {about}")
+    more(
+        "llama_model_loader",
+        f"loaded meta data with 30 key-value pairs and 291 tensors from {path} (version GGUF V3 (latest))",
+    )
     more("print_info", f"n_ctx_train           = {measured.rig.model['trained_context']}")
     more("load_tensors", "loading model tensors, this can take a while... (mmap = true, direct_io = false)")
     faults.die_of_signal("load")
@@ -172,7 +197,9 @@ def load(journal: Journal, measured: Measured, settings: Mapping[str, Any], path
         out_of_memory(journal, measured, path, "kv", next(iter(plan.shares), "Host"))
     _report_buffers(journal, measured)
     if measured.failure == "quantized_v":
-        _no_context(journal, path, "failed to initialize the context: quantized V cache requires flash_attn to be enabled")
+        _no_context(
+            journal, path, "failed to initialize the context: quantized V cache requires flash_attn to be enabled"
+        )
     _start_speculation(journal, measured, settings, path)
 
 
@@ -183,22 +210,32 @@ def _report_buffers(journal: Journal, measured: Measured) -> None:
     more("load_tensors", f"offloading {max(0, on_device - 1)} repeating layers to GPU")
     more("load_tensors", f"offloaded {on_device}/{layers} layers to GPU")
     for name, parts in memory.items():
-        more("load_tensors", f"{'CPU_Mapped' if name == 'Host' else name:>12} model buffer size = {parts['model']:8.2f} MiB")
+        more(
+            "load_tensors",
+            f"{'CPU_Mapped' if name == 'Host' else name:>12} model buffer size = {parts['model']:8.2f} MiB",
+        )
     for key, value in (("n_seq_max", plan.slots), ("n_ctx", plan.context), ("n_ctx_seq", plan.context_per_slot),
                        ("n_batch", plan.batch), ("n_ubatch", plan.ubatch)):  # fmt: skip
         more("llama_context", f"{key:<13} = {value}")
     more("llama_context", f"kv_unified    = {str(plan.unified).lower()}")
     for name, parts in memory.items():
         if parts["context"]:
-            more("llama_kv_cache", f"{'CPU' if name == 'Host' else name:>10} KV buffer size = {parts['context']:8.2f} MiB")
+            more(
+                "llama_kv_cache",
+                f"{'CPU' if name == 'Host' else name:>10} KV buffer size = {parts['context']:8.2f} MiB",
+            )
     size = sum(parts["context"] for parts in memory.values())
-    more("llama_kv_cache", f"size = {size:7.2f} MiB ({plan.context:6} cells, {layers - 1:3} layers, {plan.slots:2}/{plan.slots} seqs), "
-         f"K ({plan.type_k}): {size / 2:7.2f} MiB, V ({plan.type_v}): {size / 2:7.2f} MiB")  # fmt: skip
+    cells = f"{plan.context:6} cells, {layers - 1:3} layers, {plan.slots:2}/{plan.slots} seqs"
+    halves = f"K ({plan.type_k}): {size / 2:7.2f} MiB, V ({plan.type_v}): {size / 2:7.2f} MiB"
+    more("llama_kv_cache", f"size = {size:7.2f} MiB ({cells}), {halves}")
     flash = "Flash Attention enabled" if plan.flash else "Flash Attention not supported, set to disabled"
     if plan.flash or measured.settings.get("flash_attn") != "off":
         more("resolve_fused_ops", flash)
     for name, parts in memory.items():
-        more("sched_reserve", f"{'CPU' if name == 'Host' else name:>10} compute buffer size = {parts['compute']:8.2f} MiB")
+        more(
+            "sched_reserve",
+            f"{'CPU' if name == 'Host' else name:>10} compute buffer size = {parts['compute']:8.2f} MiB",
+        )
     more("sched_reserve", f"graph nodes  = {30 * layers}")
     on_cpu = layers - on_device + (layers if measured.mixed_kv else 0)
     more("sched_reserve", f"graph splits = {1 + bool(measured.rig.devices) + 2 * on_cpu}")
@@ -211,15 +248,19 @@ def _start_speculation(journal: Journal, measured: Measured, settings: Mapping[s
     if measured.failure == "no_mtp":
         journal.say("llama_init_from_model", "context type MTP requested but model doesn't contain MTP layers", "E")
         _no_context(journal, path, "failed to create MTP context")
-    slots = f"initializing, n_slots = {plan.slots}, n_ctx_slot = {plan.context_per_slot}, kv_unified = '{str(plan.unified).lower()}'"
-    journal.say("srv load_model", slots)
+    unified = str(plan.unified).lower()
+    sizes = f"n_slots = {plan.slots}, n_ctx_slot = {plan.context_per_slot}"
+    journal.say("srv load_model", f"initializing, {sizes}, kv_unified = '{unified}'")
     if plan.spec_failed:
         journal.say("srv load_model", "failed to initialize speculative decoding context", "E")
     elif plan.spec:
         for kind in plan.spec:
             journal.more("spec common_speculative_init", f"adding speculative implementation '{kind}'")
         p_min = float(settings.get("spec_draft_p_min", 0))
-        journal.more("spec common_speculative_init", f"- n_max={plan.n_max}, n_min={settings.get('spec_draft_n_min', 0)}, p_min={p_min:.2f}")
+        journal.more(
+            "spec common_speculative_init",
+            f"- n_max={plan.n_max}, n_min={settings.get('spec_draft_n_min', 0)}, p_min={p_min:.2f}",
+        )
         journal.say("srv load_model", "speculative decoding context initialized")
     else:
         journal.more("spec common_speculative_init", "no implementations specified for speculative decoding")

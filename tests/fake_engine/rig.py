@@ -12,6 +12,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,9 @@ class Measured:
     def prefill_tps(self, depth: int = 0) -> float:
         """Mean speed of a cold prompt of `depth` tokens."""
         table, cpu = self.rig.prefill, self._cpu_share()
-        time = (1 - cpu) * self._device_time("prefill") + cpu / (self.rig.cpu["prefill"] * self._threads("threads_batch"))
+        time = (1 - cpu) * self._device_time("prefill") + cpu / (
+            self.rig.cpu["prefill"] * self._threads("threads_batch")
+        )
         several = sum(share > 0 for share in self.plan.shares.values()) > 1
         steps = table["ubatch_several_devices"] if several and "ubatch_several_devices" in table else table["ubatch"]
         speed = table["tps"] / time * _between(steps, self.plan.ubatch) * _between(table["batch"], self.plan.batch)
@@ -168,10 +171,12 @@ class Measured:
             facts = self.rig.speculation[kind]
             share = (1 - covered) * (facts["coverage"][content] if "coverage" in facts else 1.0)
             chance = facts["accept"][content] / (1 + depth / facts.get("half_depth", math.inf))
-            chance *= math.sqrt(self.rig.kv["accept"].get(self.plan.type_k, 1.0) * self.rig.kv["accept"].get(self.plan.type_v, 1.0))
+            chance *= math.sqrt(
+                self.rig.kv["accept"].get(self.plan.type_k, 1.0) * self.rig.kv["accept"].get(self.plan.type_v, 1.0)
+            )
             p_min = _float(self.settings, "spec_draft_p_min", 0.0)
             goes_on, chance = 1 - 0.5 * p_min, chance + (1 - chance) * 0.6 * p_min
-            length = facts["length"] if "length" in facts else self.plan.n_max
+            length = facts.get("length", self.plan.n_max)
             in_row, hits, tokens = 1.0, 0.0, 0.0
             for position in range(length):
                 in_row *= goes_on * chance * facts["decay"] ** position
@@ -306,7 +311,11 @@ class Rig:
 
     def _overflow(self, memory: Mapping[str, Mapping[str, float]]) -> tuple[str | None, str | None]:
         free = {device.name: device.free_mib for device in self.devices} | {"Host": self.machine["host_mib"]}
-        for what, parts in {"weights": ("model",), "kv": ("model", "context"), "compute": ("model", "context", "compute")}.items():
+        for what, parts in {
+            "weights": ("model",),
+            "kv": ("model", "context"),
+            "compute": ("model", "context", "compute"),
+        }.items():
             for name, sizes in memory.items():
                 if sum(sizes[part] for part in parts) > free[name]:
                     return what, name
@@ -321,7 +330,9 @@ class Rig:
 
     def _fits(self, settings: Mapping[str, Any], plan: Plan) -> bool:
         margins, memory = self.margins(settings), self._memory(settings, plan)
-        return all(sum(memory[d.name].values()) + margins[d.name] <= d.free_mib for d in self.devices if d.name in memory)
+        return all(
+            sum(memory[d.name].values()) + margins[d.name] <= d.free_mib for d in self.devices if d.name in memory
+        )
 
     def _fitted(self, settings: Mapping[str, Any], plan: Plan) -> Plan:
         """`plan` with unset arguments lowered until every device keeps its margin: context first, then layers."""
@@ -330,7 +341,9 @@ class Rig:
         if "ctx_size" not in settings:
             least, full = _int(settings, "fit_ctx", 4096), plan.context
             sizes = range(full, least - 1, -CONTEXT_STEP)
-            context = next((size for size in sizes if self._fits(settings, replace(plan, context=size))), min(least, full))
+            context = next(
+                (size for size in sizes if self._fits(settings, replace(plan, context=size))), min(least, full)
+            )
             plan = replace(plan, context=context, changes=(f"context size reduced from {full} to {context}",))
             if self._fits(settings, plan):
                 return plan
@@ -367,7 +380,7 @@ def _between(table: Mapping[str, float], size: int) -> float:
     points = sorted((int(key), value) for key, value in table.items())
     if size <= points[0][0]:
         return points[0][1]
-    for (low, below), (high, above) in zip(points, points[1:], strict=False):
+    for (low, below), (high, above) in pairwise(points):
         if size <= high:
             return below + (above - below) * math.log(size / low) / math.log(high / low)
     return points[-1][1]

@@ -217,8 +217,11 @@ class Slots:
             task.predicted += 1
             task.draft_n = round(verifications * drafts.drafted)
             task.draft_accepted = min(task.draft_n, round(verifications * drafts.accepted))
-            setup = f"{plan.type_k}/{plan.type_v}"
-            chances = answers.top_logprobs(task.text, place, token, task.n_probs, blur, setup) if task.n_probs else []
+            chances = []
+            if task.n_probs and (place == 0 or not plan.spec):  # verified drafts come without, as in the real server
+                chances = answers.top_logprobs(
+                    task.text, place, token, task.n_probs, blur, f"{plan.type_k}/{plan.type_v}"
+                )
             yield token, chances
             if depth + task.predicted >= self.context:
                 task.truncated = True
@@ -250,7 +253,10 @@ class Slots:
 
     def _log_timings(self, task: Generation) -> None:
         new = len(task.prompt) - task.cached
-        for what, ms, count in (("prompt eval time", task.prompt_ms, new), ("       eval time", task.predicted_ms, task.predicted)):
+        for what, ms, count in (
+            ("prompt eval time", task.prompt_ms, new),
+            ("       eval time", task.predicted_ms, task.predicted),
+        ):
             per = ms / count if count else 0.0
             self.journal.say(
                 "slot print_timing",

@@ -71,7 +71,7 @@ def write_tiny_gguf(
 
 
 def _vocabulary(writer: Any, size: int) -> list[str]:
-    """A byte-level BPE: all bytes, and merges of a space or a letter with a letter. Returns the words, specials last."""
+    """A byte-level BPE: all bytes, and merges of a space or a letter with a letter. Returns the words in order."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     spare = iter(range(256, 512))
     alphabet = [chr(byte if byte in plain else next(spare)) for byte in range(256)]
@@ -134,7 +134,9 @@ class _Model:
 
     def tensors(self, words: list[str]) -> None:
         rng = np.random.default_rng([self.seed, 1])
-        printable = [i for i, word in enumerate(words) if word not in SPECIAL and all(" " < c <= "~" or c == SPACE for c in word)]
+        printable = [
+            i for i, word in enumerate(words) if word not in SPECIAL and all(" " < c <= "~" or c == SPACE for c in word)
+        ]
         ring = rng.permutation(printable)
         place = rng.integers(len(ring), size=self.vocab)  # tokens outside the ring act like one of it
         place[ring] = np.arange(len(ring))
@@ -179,7 +181,9 @@ class _Model:
 
     def _attention(self, name: str, hybrid: bool) -> None:
         query, key = self.heads * HEAD_DIM, self.heads_kv * HEAD_DIM
-        self._put(f"{name}.attn_q.weight", self._random(query * (2 if hybrid else 1), self.embd))  # a gate for each head
+        self._put(
+            f"{name}.attn_q.weight", self._random(query * (2 if hybrid else 1), self.embd)
+        )  # a gate for each head
         self._put(f"{name}.attn_k.weight", self._random(key, self.embd))
         self._put(f"{name}.attn_v.weight", self._random(key, self.embd))
         if hybrid:
@@ -197,7 +201,7 @@ class _Model:
         self._put(f"{name}.ssm_alpha.weight", self._random(self.heads, self.embd))
         self._put(f"{name}.ssm_beta.weight", self._random(self.heads, self.embd))
         self._ones(f"{name}.ssm_norm.weight", HEAD_DIM)
-        # Plain, because a quantised ssm_out that is repacked for the CPU gave NaN with several sequences at once (b10434).
+        # Plain: a quantised ssm_out, repacked for the CPU, gave NaN with several sequences at once (b10434).
         self._put(f"{name}.ssm_out.weight", self._random(self.embd, value, scale=NOISE), plain=True)
 
     def _random(self, *shape: int, scale: float = 1.0) -> Array:

@@ -18,7 +18,6 @@ PIECE = re.compile(
     re.DOTALL,
 )
 LIMIT = 1 << 48
-BOS = 0  # decodes to nothing
 
 
 def encode(text: str) -> list[int]:
@@ -28,7 +27,7 @@ def encode(text: str) -> list[int]:
 
 def piece(token: int) -> bytes:
     """The bytes of one token."""
-    return token.to_bytes((token.bit_length() + 7) // 8, "big")
+    return token.to_bytes(max(1, (token.bit_length() + 7) // 8), "big")
 
 
 def decode(tokens: list[int]) -> str:
