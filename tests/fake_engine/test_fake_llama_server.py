@@ -45,6 +45,10 @@ def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*FAKE, *arguments], capture_output=True, text=True, timeout=60, env=env)
 
 
+def test_the_file_itself_can_be_launched() -> None:
+    assert subprocess.run([FAKE[1], "--list-devices"], capture_output=True, timeout=60).returncode == 0
+
+
 def test_help_version_and_devices() -> None:
     shown = run("--help")
     assert (shown.returncode, shown.stderr) == (0, "")
