@@ -1,0 +1,85 @@
+"""Fault switches: what FAKE_FAULT makes go wrong.
+
+`FAKE_FAULT` is a comma-separated list of `name[@parameter][?condition[&condition...]]`. A condition compares a long
+flag, with underscores, with a value: `oom_load?ubatch_size>=2048&cache_type_k=f16`. A flag that was not given has the
+value the engine would use where the plan knows it, and else compares as an empty text.
+
+    oom_load  oom_midprompt@TOKENS  hang_load  crash_load  slow_start@SECONDS     while loading, or in a deep prompt
+    segv  sigill  killed                     die of that signal while loading; `@request`: in the first completion
+    hang_request  stall_midstream@TOKENS  crash_request  http500  garbage         completions
+    ignore_sigterm  grandchild  cut_context  no_speculation                       the rest
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NAMES = {
+    "oom_load", "oom_midprompt", "hang_load", "crash_load", "slow_start", "segv", "sigill", "killed", "hang_request",
+    "stall_midstream", "crash_request", "http500", "garbage", "ignore_sigterm", "grandchild", "cut_context",
+    "no_speculation",
+}  # fmt: skip
+SIGNALS = {"segv": signal.SIGSEGV, "sigill": signal.SIGILL, "killed": signal.SIGKILL}
+CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<)(.*)")
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The faults that are switched on for this configuration: name -> parameter (empty if none was given)."""
+
+    active: Mapping[str, str]
+
+    @classmethod
+    def read(cls, text: str, settings: Mapping[str, Any]) -> Faults:
+        """Parse FAKE_FAULT for one configuration. Raises ValueError for an unknown name or an unreadable condition."""
+        active = {}
+        for item in filter(None, (part.strip() for part in text.split(","))):
+            switch, _, conditions = item.partition("?")
+            name, _, parameter = switch.partition("@")
+            if name not in NAMES:
+                raise ValueError(f"FAKE_FAULT: no fault is called '{name}'")
+            if all(_holds(condition, settings) for condition in filter(None, conditions.split("&"))):
+                active[name] = parameter
+        return cls(active)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.active
+
+    def number(self, name: str, default: float) -> float:
+        """The fault's parameter as a number."""
+        return float(self.active[name] or default)
+
+    def die_of_signal(self, moment: str) -> None:
+        """End by a real signal if a fault says so for this moment (`load` or `request`)."""
+        for name, number in SIGNALS.items():
+            if name in self.active and (self.active[name] or "load") == moment:
+                die(number)
+
+
+def _holds(condition: str, settings: Mapping[str, Any]) -> bool:
+    match = CONDITION.fullmatch(condition)
+    if not match:
+        raise ValueError(f"FAKE_FAULT: cannot read the condition '{condition}'")
+    key, operator, wanted = match.groups()
+    have = settings.get(key, "")
+    have = str(have).lower() if isinstance(have, bool) else str(have)
+    if operator in ("=", "!="):
+        return (have == wanted) == (operator == "=")
+    try:
+        left, right = float(have), float(wanted)
+    except ValueError:
+        return False
+    return {">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right}[operator]
+
+
+def die(number: signal.Signals) -> None:
+    """End this process by a signal, without leaving a core file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.kill(os.getpid(), number)
+    signal.pause()  # the signal may be delivered a moment later: nothing may run in between
