@@ -61,6 +61,7 @@ def run_quickstart(minutes: float, studies: Path, name: str) -> None:
         binary=(str(binary),),
         depths="128,512",
         predict_tokens=24,
+        decode_limit_s=3.0,
         hours=minutes / 60,
         confirm_rounds=2,
         fixed="--ctx-size 4096",

@@ -44,6 +44,8 @@ class Workload(BaseModel):
     """Tokens generated in each measured request."""
     repeats: int = 1
     """Measured requests a cell; the first of a depth is also its cold prefill."""
+    decode_limit_s: float = 60.0
+    """A request is cut off after decoding for so long: what is hopelessly slow need not be measured to its end."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Workload:

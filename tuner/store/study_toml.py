@@ -23,6 +23,7 @@ _COMMENTS = {
     "depths": "One or two depths to measure at, in tokens; empty: chosen for this machine.",
     "predict_tokens": "Tokens generated in each measured request.",
     "repeats": "Measured requests a cell in one launch.",
+    "decode_limit_s": "A request is cut off after generating for so many seconds; its speed counts all the same.",
     "hours": "Time for search and confirmation together. Without hours and trials: 8 hours.",
     "trials": "Launches of the search, the baseline included.",
     "confirm_rounds": "Launches of each finalist and of the baseline in the confirm stage.",

@@ -184,4 +184,9 @@ def _workload(
         for depth in profile.depth_weights(depths)
     }
     ordered = sorted(cells, key=lambda cell: (cell.streams, cell.depth, list(Content).index(cell.content)))
-    return Workload(cells=tuple(ordered), predict_tokens=definition.predict_tokens, repeats=definition.repeats)
+    return Workload(
+        cells=tuple(ordered),
+        predict_tokens=definition.predict_tokens,
+        repeats=definition.repeats,
+        decode_limit_s=definition.decode_limit_s,
+    )

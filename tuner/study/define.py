@@ -27,6 +27,7 @@ class Options:
     depths: str | None = None
     predict_tokens: int | None = None
     repeats: int | None = None
+    decode_limit_s: float | None = None
     hours: float | None = None
     trials: int | None = None
     confirm_rounds: int | None = None
@@ -60,6 +61,7 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
         "confirm_rounds": options.confirm_rounds,
         "predict_tokens": options.predict_tokens,
         "repeats": options.repeats,
+        "decode_limit_s": options.decode_limit_s,
     }
     for name in ("hours", "trials"):
         value = given[name]

@@ -81,7 +81,12 @@ class WorkloadRun:
     def _warm_up(self) -> bool:
         prompt = self._prompt(salt(f"{self._salt_key}/warm-up"), self._workload.cells[0], 0)
         answer = self._client.generate(
-            prompt, predict_tokens=_WARM_UP_TOKENS, reuse_prefix=False, deadline_s=_SILENCE_S, slot=0
+            prompt,
+            predict_tokens=_WARM_UP_TOKENS,
+            reuse_prefix=False,
+            deadline_s=_SILENCE_S,
+            limit_s=self._workload.decode_limit_s,
+            slot=0,
         )
         return self._accept("warm-up", False, answer) is not None
 
@@ -107,6 +112,7 @@ class WorkloadRun:
             predict_tokens=self._workload.predict_tokens,
             reuse_prefix=reuse_prefix,
             deadline_s=_deadline_s(cell.depth),
+            limit_s=self._workload.decode_limit_s,
             slot=0,
         )
         return self._accept(cell.name, True, answer)
@@ -120,7 +126,12 @@ class WorkloadRun:
             prompts = [self._prompt(prefix, cell, index) for index, prefix in enumerate(prefixes)]
             for prompt, slot in zip(prompts, slots, strict=True):
                 fill = self._client.generate(
-                    prompt, predict_tokens=2, reuse_prefix=True, deadline_s=_deadline_s(depth), slot=slot
+                    prompt,
+                    predict_tokens=2,
+                    reuse_prefix=True,
+                    deadline_s=_deadline_s(depth),
+                    limit_s=self._workload.decode_limit_s,
+                    slot=slot,
                 )
                 if self._accept(cell.name, False, fill) is None:
                     return
@@ -137,6 +148,7 @@ class WorkloadRun:
                 predict_tokens=self._workload.predict_tokens,
                 reuse_prefix=True,
                 deadline_s=_deadline_s(cell.depth) * cell.streams,
+                limit_s=self._workload.decode_limit_s,
                 slot=slot,
             )
             return started, answer

@@ -84,6 +84,7 @@ class LlamaServerClient:
         predict_tokens: int,
         reuse_prefix: bool,
         deadline_s: float,
+        limit_s: float,
         slot: int | None = None,
     ) -> RequestTiming | RequestFailure:
         """See `tuner.workload.client.EngineClient`."""
@@ -95,6 +96,8 @@ class LlamaServerClient:
             "seed": 1,
             "stream": True,
             "cache_prompt": reuse_prefix,
+            # Every event then carries the engine's timings: a request that is cut off has them too.
+            "timings_per_token": True,
         }
         if slot is not None:
             body["id_slot"] = slot
@@ -108,6 +111,9 @@ class LlamaServerClient:
                     if "error" in event:
                         return _refusal(reply.status_code, json.dumps(event).encode())
                     stream.take(event)
+                    if stream.decoding_s() > limit_s:
+                        stream.finish_reason = "cut off"
+                        break
         except httpx.ReadTimeout:
             return stream.silence(deadline_s)
         except httpx.HTTPError as error:
@@ -131,15 +137,21 @@ class _Stream:
     first: float | None = None
     last: float | None = None
     text: list[str] = field(default_factory=list)
-    final: dict[str, Any] | None = None
+    timings: dict[str, Any] = field(default_factory=dict)
+    finish_reason: str | None = None
 
     def take(self, event: dict[str, Any]) -> None:
         self.last = time.perf_counter()
         if event.get("content") or event.get("tokens"):
             self.first = self.first or self.last
             self.text.append(event.get("content", ""))
+        self.timings = event.get("timings", self.timings)
         if event.get("stop"):
-            self.final = event
+            self.finish_reason = event.get("stop_type", "stop")
+
+    def decoding_s(self) -> float:
+        """Seconds from the first token to the last."""
+        return 0.0 if self.first is None or self.last is None else self.last - self.first
 
     def silence(self, deadline_s: float) -> RequestFailure:
         if self.first is None:
@@ -147,22 +159,22 @@ class _Stream:
         return RequestFailure(kind="stalled", detail=f"silent for {deadline_s:.0f} s after {len(self.text)} tokens")
 
     def timing(self) -> RequestTiming | RequestFailure:
-        if self.final is None or self.last is None or self.first is None:
+        if self.last is None or self.first is None or self.finish_reason is None:
             return RequestFailure(kind="connection_lost", detail="the stream ended before the answer did")
-        timings = self.final.get("timings", {})
+        timings = self.timings
         cached = timings.get("cache_n")
         computed = timings.get("prompt_n")
         return RequestTiming(
             prompt_tokens=(computed or 0) + (cached or 0),
             cached_tokens=cached,
-            completion_tokens=timings.get("predicted_n", self.final.get("tokens_predicted", len(self.text))),
+            completion_tokens=timings.get("predicted_n", len(self.text)),
             prefill_ms=timings.get("prompt_ms"),
             decode_ms=timings.get("predicted_ms"),
             draft_tokens=timings.get("draft_n"),
             accepted_tokens=timings.get("draft_n_accepted"),
             ttft_ms=1000 * (self.first - self.started),
             total_ms=1000 * (self.last - self.started),
-            finish_reason=self.final.get("stop_type"),
+            finish_reason=self.finish_reason,
             text="".join(self.text)[:_KEPT_TEXT],
         )
 
