@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import vocabulary
 
 TAIL = 1500
-"""Characters of a prompt's end that say what kind of text is asked for, and which question."""
+"""Characters of a prompt's end that hold the question."""
+ASKED = 300
+"""Characters of a prompt's end that say what kind of text is asked for: what stands before may be of any kind."""
 
 KNOWN = (
     (r"capital (?:city )?of France", "Paris"),
@@ -57,7 +59,8 @@ MARKS = {
     ),
     "math": (
         r"\bsolve\b|\bequations?\b|\bprove\b|\bproof\b|\bintegral\b|\bderivative\b|\\frac|\bmath|\bcalculate\b"
-        r"|\btheorem\b|\bprime\b|\bsum of\b"
+        r"|\btheorem\b|\bprime\b|\bsum of\b|\bstep by step\b|\bStep 1\b|\bSolution\b|\bHow (?:long|far|much|many)\b"
+        r"|\bkm/h\b|\bshow each step\b|\breasoning\b|\bworked\b"
     ),
 }
 WORDS = {
@@ -81,7 +84,7 @@ CJK = re.compile(r"[\u4E00-\u9FFF]")
 
 def kind_of(prompt: str) -> str:
     """The content kind that the end of a prompt asks for, as in `tuner.domain.workload.Content`."""
-    tail = prompt[-600:]
+    tail = prompt[-ASKED:]
     if len(CJK.findall(tail)) > 0.15 * len(tail):
         return "prose-zh"
     scores = {kind: len(re.findall(marks, tail, re.IGNORECASE)) for kind, marks in MARKS.items()}

@@ -159,7 +159,7 @@ class Measured:
         speed = table["tps"] / time * _between(steps, self.plan.ubatch) * _between(table["batch"], self.plan.batch)
         speed *= self._kv_factor("prefill") * (1.0 if self.plan.flash else table["without_flash"])
         for kind in self.plan.spec:
-            facts = self.rig.speculation[kind]
+            facts = self.rig.speculation.get(kind, {})
             speed *= facts.get("prefill_several_devices" if several else "prefill", 1.0)
         half = table["half_depth"] * (1.0 if self.plan.flash else 0.5)
         return float(speed / (1 + depth / (2 * half)))  # the mean over the prompt, not the speed at its end
@@ -168,7 +168,9 @@ class Measured:
         """What speculation does for `content`."""
         gained, drafted, accepted, cost, covered = 1.0, 0.0, 0.0, 1.0, 0.0
         for kind in sorted(self.plan.spec, reverse=True):  # n-gram types are asked before draft types
-            facts = self.rig.speculation[kind]
+            facts = self.rig.speculation.get(kind)
+            if facts is None:
+                continue
             share = (1 - covered) * (facts["coverage"][content] if "coverage" in facts else 1.0)
             chance = facts["accept"][content] / (1 + depth / facts.get("half_depth", math.inf))
             chance *= math.sqrt(
@@ -251,8 +253,9 @@ class Rig:
         shares = self._shares(settings) if gpu_layers else {}
         batch = _int(settings, "batch_size", 2048)
         asked_types = _spec_types(settings)
-        spec = tuple(kind for kind in asked_types if kind in self.speculation
-                     and (kind != "draft-simple" or settings.get("spec_draft_model")))  # fmt: skip
+        # An n-gram type needs nothing to be set up: one that the rig knows nothing of runs and never finds a match.
+        spec = tuple(kind for kind in asked_types if kind in self.speculation or kind.startswith("ngram-")
+                     if kind != "draft-simple" or settings.get("spec_draft_model"))  # fmt: skip
         n_max = _int(settings, "spec_draft_n_max", 3)
         if self.model.get("mtp_layers", 0) > 1 and "draft-mtp" in spec:
             n_max = min(n_max, self.model["mtp_layers"])
@@ -303,7 +306,7 @@ class Rig:
                           "compute": compute if not plan.shares else self.memory["compute_mib"] / 8}  # fmt: skip
         draft_on = str(settings.get("spec_draft_device") or next(iter(plan.shares), "Host")).split(",")[0]
         if plan.spec or settings.get("spec_draft_model"):
-            extra = max((self.speculation[kind].get("mib", 0.0) for kind in plan.spec), default=0.0)
+            extra = max((self.speculation.get(kind, {}).get("mib", 0.0) for kind in plan.spec), default=0.0)
             if settings.get("spec_draft_model"):
                 extra += self.memory.get("draft_model_mib", 0.0)
             memory[draft_on if draft_on in memory else "Host"]["compute"] += extra

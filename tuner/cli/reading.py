@@ -36,7 +36,7 @@ def print_recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> Non
     """One block a profile: the command, the gain, the figures."""
     frozen, found = _recommendations(folder, profiles)
     for recommendation in found:
-        typer.echo("\n".join(recommendation_lines(recommendation, frozen.workload)) + "\n")
+        typer.echo("\n".join(recommendation_lines(recommendation, frozen)) + "\n")
 
 
 def _recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> tuple[FrozenStudy, list[Recommendation]]:

@@ -59,9 +59,9 @@ def run_quickstart(minutes: float, studies: Path, name: str) -> None:
     options = Options(
         model=(model,),
         binary=(str(binary),),
-        depths="128,512",
-        predict_tokens=24,
-        decode_limit_s=3.0,
+        depths="64,384",
+        predict_tokens=16,
+        decode_limit_s=2.0,
         hours=minutes / 60,
         confirm_rounds=2,
         fixed="--ctx-size 4096",

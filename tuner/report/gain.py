@@ -30,7 +30,9 @@ class Gain(BaseModel):
         """For a person: `1.42x baseline (1.31 to 1.54)`."""
         if self.low is None or self.high is None:
             return f"{self.ratio:.2f}x baseline (not confirmed)"
-        interval = f"({self.low:.2f} to {self.high:.2f})"
+        # Near 1 two digits would hide on which side of it an end lies.
+        digits = 3 if min(abs(self.low - 1), abs(self.high - 1)) < 0.01 else 2
+        interval = f"({self.low:.{digits}f} to {self.high:.{digits}f})"
         if self.low <= 1 <= self.high:
             return f"no measurable difference: {self.ratio:.2f}x baseline {interval}"
         return f"{self.ratio:.2f}x baseline {interval}"

@@ -140,11 +140,22 @@ def _recommend_one(
         gain=compared,
         candidate=candidate,
         is_baseline=chosen[-1].is_baseline,
-        differences={}
-        if chosen[-1].is_baseline
-        else candidate.configuration.differences_from(baseline.configuration.values),
+        differences={} if chosen[-1].is_baseline else _differences(frozen, candidate, baseline),
         meets_needs=measurement is not None and not profile.unmet_needs(measurement),
     )
+
+
+def _differences(
+    frozen: FrozenStudy, candidate: TrialRecord, baseline: TrialRecord
+) -> dict[str, tuple[Value | None, Value | None]]:
+    """What a user would change. A parameter that merely came into being at the engine's default is no change."""
+    changed: dict[str, tuple[Value | None, Value | None]] = {}
+    for name, (before, now) in candidate.configuration.differences_from(baseline.configuration.values).items():
+        came = before is None and now == frozen.space.by_name[name].default
+        went = now is None and name not in frozen.baseline
+        if not came and not went:
+            changed[name] = (before, now)
+    return changed
 
 
 def _launches(record: TrialRecord, measured: Sequence[TrialRecord]) -> list[TrialRecord]:

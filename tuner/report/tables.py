@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from tuner.domain.configuration import Value
+from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Workload
@@ -63,14 +63,20 @@ def prefill_by_depth(trials: Sequence[TrialRecord], workload: Workload) -> dict[
     return table
 
 
-def difference_lines(differences: dict[str, tuple[Value | None, Value | None]]) -> list[str]:
+def difference_lines(recommendation: Recommendation, frozen: FrozenStudy) -> list[str]:
     """Flag by flag, in what a recommendation differs from the baseline."""
-    return [f"{name}: {_shown(before)} -> {_shown(now)}" for name, (before, now) in differences.items()]
+    lines = []
+    for name, (before, now) in recommendation.differences.items():
+        parameter = frozen.space.by_name[name]
+        told = parameter.flag or parameter.environment or name
+        was = "not set" if before is None else f"{before}" + ("" if name in frozen.baseline else " (engine's default)")
+        lines.append(f"{told}: {was} -> {'not set' if now is None else now}")
+    return lines
 
 
-def recommendation_lines(recommendation: Recommendation, workload: Workload) -> list[str]:
+def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) -> list[str]:
     """One profile's recommendation for a person to read in ten seconds."""
-    trial = recommendation.trial
+    trial, workload = recommendation.trial, frozen.workload
     lines = [f"{recommendation.profile.name}: {headline(recommendation)}"]
     if trial.command is not None:
         lines += ["", f"  {trial.command.posix_line()}", ""]
@@ -85,7 +91,7 @@ def recommendation_lines(recommendation: Recommendation, workload: Workload) -> 
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))
-    lines += [f"  changed   {line}" for line in difference_lines(recommendation.differences)]
+    lines += [f"  changed   {line}" for line in difference_lines(recommendation, frozen)]
     return lines
 
 
@@ -113,6 +119,3 @@ def memory_told(measurement: Measurement) -> str:
     rss = measurement.host_rss_peak_mib
     return ", ".join([*buffers, *([f"host process {rss:.0f} MiB"] if rss is not None else [])]) or "unknown"
 
-
-def _shown(value: Value | None) -> str:
-    return "not set" if value is None else str(value)

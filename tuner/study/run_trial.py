@@ -69,7 +69,12 @@ def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
 def difference_text(kit: Kit, configuration: Configuration) -> str:
     """A configuration as its differences from the baseline, for a person."""
     differences = configuration.differences_from(kit.baseline.values)
-    told = [f"{name}={now}" for name, (_, now) in differences.items() if now is not None]
+    defaults = {parameter.name: parameter.default for parameter in kit.frozen.space.parameters}
+    told = [
+        f"{name}={now}"
+        for name, (before, now) in differences.items()
+        if now is not None and (before is not None or now != defaults[name])
+    ]
     return " ".join(told) or "as the baseline"
 
 
