@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
-from tuner.domain.workload import Cell, Workload
+from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
 from tuner.workload.texts import instruction, mixed_document, opening, salt
 
@@ -165,15 +166,12 @@ class WorkloadRun:
 
     def _prefix(self, depth: int, part: str) -> str:
         """About `depth` tokens of salted text that no other launch has seen."""
-        text = salt(f"{self._salt_key}/{depth}/{part}") + "\n\n"
-        blocks = mixed_document(depth)
-        while len(text) < depth * _CHARACTERS_PER_TOKEN:
-            text += next(blocks)
-        return self._client.truncate(text, depth)
+        salted = salt(f"{self._salt_key}/{depth}/{part}")
+        return self._client.truncate(f"{salted}\n\n{_document(depth)}", depth)
 
     def _prompt(self, prefix: str, cell: Cell, variant: int) -> str:
-        request = instruction(cell.content, variant)
-        return self._client.render(f"{prefix}\n\n{request}", opening(cell.content, variant))
+        request, beginning = _question(cell.content, variant)
+        return self._client.render(f"{prefix}\n\n{request}", beginning)
 
     def _accept(self, name: str, counts: bool, answer: RequestTiming | RequestFailure) -> RequestTiming | None:
         with self._log_lock:
@@ -188,6 +186,24 @@ class WorkloadRun:
         if cold.cached_tokens == 0:
             reached = cold.prompt_tokens + cold.completion_tokens
             self._result.deepest_answered = max(self._result.deepest_answered or 0, reached)
+
+
+@lru_cache(maxsize=8)
+def _document(depth: int) -> str:
+    """Text for `depth` tokens: the same in every trial, so that trials differ in nothing but their configuration."""
+    blocks, length = [], 0
+    for block in mixed_document(depth):
+        blocks.append(block)
+        length += len(block)
+        if length >= depth * _CHARACTERS_PER_TOKEN:
+            break
+    return "".join(blocks)
+
+
+@lru_cache(maxsize=64)
+def _question(content: Content, variant: int) -> tuple[str, str]:
+    """What is asked, and the answer's first words."""
+    return instruction(content, variant), opening(content, variant)
 
 
 @dataclass(frozen=True)
