@@ -57,6 +57,10 @@ class FlagCatalogue(BaseModel):
         entry = self.find(name)
         return entry is not None and entry.removed is None
 
+    def common_with(self, other: FlagCatalogue) -> FlagCatalogue:
+        """The flags that both know, as this one describes them."""
+        return FlagCatalogue(entries=tuple(e for e in self.entries if e.removed or other.knows(e.names[0])))
+
     def nearest(self, name: str) -> str | None:
         """The accepted spelling that looks most like `name`."""
         known = [spelling for spelling, entry in self._by_name.items() if entry.removed is None]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from tuner.domain.configuration import Value
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput
-from tuner.domain.facts import Device, EngineFacts, MachineFacts, ModelFacts
+from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, MachineFacts, ModelFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
 from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content, Workload
@@ -65,7 +66,8 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     own_profiles = [Path(definition.profiles_file)] if definition.profiles_file else []
     profiles = select_profiles(read_profiles(sources.profiles_file, *own_profiles), definition.profiles)
 
-    flags = surveyed.engines[0].flags
+    # Of several builds, every one must know what is searched.
+    flags = reduce(FlagCatalogue.common_with, (engine_facts.flags for engine_facts in surveyed.engines))
     searchable = {name: (t.flag, t.off_flag) for name, t in file.parameters.items() if t.flag or t.off_flag}
     fixed = engine.understand(definition.fixed, flags, {})
     fixed_values = engine.understand(definition.fixed, flags, searchable).present

@@ -84,6 +84,8 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
         now = budget(kit)
         expected = [baseline, *finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))]
         if not now.search_goes_on(expected):
+            if not announced and now.launched > 1:
+                kit.observer.note("the search has used up its budget; --hours or --trials give it more")
             return
         proposal = kit.pool.ask()
         if proposal is None:
