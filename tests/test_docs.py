@@ -71,4 +71,6 @@ def test_paths_named_in_the_code_map_exist() -> None:
     named = re.findall(rf"`((?:{rooms})/[\w/]+\.py)`", text)
     assert len(named) > 5
     for path in named:
+        if "NAME" in path:
+            continue
         assert (ROOT / "tuner" / path).is_file(), path
