@@ -102,7 +102,7 @@ def headline(recommendation: Recommendation) -> str:
     if recommendation.candidate.is_baseline:
         return "nothing faster was found than the baseline"
     if recommendation.is_baseline:
-        return f"keep the baseline ({recommendation.gain.told()})"
+        return f"keep the baseline; the best candidate: {recommendation.gain.told()}"
     return recommendation.gain.told()
 
 

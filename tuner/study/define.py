@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -128,7 +129,7 @@ def _looks_like_path(word: str) -> bool:
 
 def _absolute_path(path: str | Path) -> str:
     """The path from the root, symbolic links kept: people name files through them, and move what they point to."""
-    return str(Path.cwd() / path)
+    return os.path.normpath(Path.cwd() / path)
 
 
 def _environment(assignments: Sequence[str]) -> dict[str, str]:
