@@ -6,8 +6,6 @@ from tuner.workload.texts import code_words as w
 from tuner.workload.texts.code_names import Names, names, short_names
 from tuner.workload.texts.grammar import Dice, Grammar, english
 
-_NUMBER = ["«lead»", "«lead»«digit»", "«lead»«digit»«digit»", "0.«digit»«lead»", "«lead».«digit»«limit»", "«limit»"]
-
 _RULES: dict[str, list[str]] = {
     "num": w.NUMBERS,
     "text": w.TEXTS,
@@ -19,7 +17,15 @@ _RULES: dict[str, list[str]] = {
     "lead": list("123456789"),
     "cmp": ["<", ">", "<=", ">=", "!="],
     "op": ["+", "-", "*"],
-    "number": _NUMBER,
+    "number": [
+        "«lead»",
+        "«lead»«digit»",
+        "«lead»«digit»«digit»",
+        "0.«digit»«lead»",
+        "«lead».«digit»",
+        "«limit»",
+        "«limit»",
+    ],
     "test": [
         "«item».«num» «cmp» «number»",
         "«item».«flag»",
