@@ -120,7 +120,9 @@ class Measurement(BaseModel):
     """The highest resident memory of the engine's processes seen during the workload."""
 
     signs: tuple[str, ...] = ()
-    """What the engine's log and pages say of a run that is not as asked, in words."""
+    """In what the run differed from what was asked, in words."""
+    observations: tuple[str, ...] = ()
+    """What else the engine's log tells a person."""
 
     def result(self, cell: Cell) -> CellResult | None:
         """The result of `cell`, if it was measured."""

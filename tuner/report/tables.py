@@ -91,6 +91,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))
+        lines += [f"  note      {observation}" for observation in trial.measurement.observations]
     lines += [f"  changed   {line}" for line in difference_lines(recommendation, frozen)]
     return lines
 

@@ -98,6 +98,9 @@ class Engine(Protocol):
     ) -> list[str]:
         """In what a ready server differs from what it was asked for, in words."""
 
+    def observations(self, log_text: str) -> list[str]:
+        """What a person should know of a run that went as asked, read from its log."""
+
 
 class Pool(Protocol):
     """Where trials are asked for and their records kept. Every method is durable when it returns."""

@@ -182,6 +182,7 @@ def _measure(
         proven_context=result.deepest_answered,
         host_rss_peak_mib=max(rss, default=None),
         signs=tuple(signs),
+        observations=tuple(kit.engine.observations(log_text)),
     )
     return _verdict(kit, launch, process, files, result, measurement), measurement
 

@@ -256,8 +256,8 @@ def test_ordinary_lines_are_no_signs(line: str) -> None:
     assert explain_live(line) == []
 
 
-def test_a_repeated_sign_is_told_once_and_counted() -> None:
-    assert explain_live("forcing full prompt re-processing\n" * 7)[0].endswith("(7 times)")
+def test_a_repeated_sign_is_told_once() -> None:
+    assert len(explain_live("forcing full prompt re-processing\n" * 7)) == 1
 
 
 def test_a_draft_model_without_a_kind_of_speculation_only_takes_memory() -> None:

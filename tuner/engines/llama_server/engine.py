@@ -20,7 +20,7 @@ from tuner.engines.arguments import arguments, chosen, environment
 from tuner.engines.llama_server.client import LlamaServerClient
 from tuner.engines.llama_server.exits import explain_exit
 from tuner.engines.llama_server.help_text import parse_devices, parse_help, parse_version
-from tuner.engines.llama_server.log_facts import explain_live, settings_from_log
+from tuner.engines.llama_server.log_facts import explain_live, not_as_asked, settings_from_log
 from tuner.engines.llama_server.model_file import read_model
 from tuner.engines.llama_server.pasted import Argument, parse_arguments, split_command
 
@@ -211,7 +211,11 @@ class LlamaServer:
                 reasons.append(f"asked for {expected} tokens of context a slot, runs with {actual.context_per_slot}")
         if asked.get("--spec-type", "none") != "none" and actual.speculation is False:
             reasons.append("asked for speculation, runs without")
-        return reasons + explain_live(log_text)
+        return reasons + not_as_asked(log_text)
+
+    def observations(self, log_text: str) -> list[str]:
+        """See `tuner.engines.llama_server.log_facts.explain_live`."""
+        return explain_live(log_text)
 
     def _devices(
         self, binary: Path, arguments: Sequence[str], flags: FlagCatalogue, env: Mapping[str, str]

@@ -43,7 +43,7 @@ _HOST_TOTAL = re.compile(r"projected to use \d+ MiB of host memory vs\. (\d+) Mi
 _SPECULATION_ESTIMATE = re.compile(r"\[spec\] estimated memory usage of .* is ([\d.]+) MiB")
 
 
-_LIVE_SIGNS: tuple[tuple[str, str], ...] = (
+_NOT_AS_ASKED: tuple[tuple[str, str], ...] = (
     (
         r"layer (\d+) is assigned to device (\S+) but (?:the )?(.+?) (?:tensor )?is assigned to device (\S+)",
         "layer {0} lies on {1} while its {2} runs on {3}: slow, and often memory that ran short in disguise",
@@ -52,7 +52,6 @@ _LIVE_SIGNS: tuple[tuple[str, str], ...] = (
         r"Flash Attention .*set to disabled",
         "flash attention was switched off by the engine: it cannot run as asked here",
     ),
-    (r"(fused .+|Lightning Indexer) not supported, set to disabled", "the engine runs without its {0} operation"),
     (r"flash attention is not supported .*falling back to CPU", "flash attention fell back to the CPU"),
     (
         r"failed to initialize speculative decoding context:? ?(.*)",
@@ -62,6 +61,15 @@ _LIVE_SIGNS: tuple[tuple[str, str], ...] = (
         r"draft model vocab (?:type )?must|the target and draft vocabs are not compatible",
         "the draft model has another vocabulary than the target: speculation is off or pays for translation",
     ),
+    (r"failed to fit params to free device memory: (.*)", "the engine gave up fitting itself into memory ({0})"),
+    (r"context size reduced from (\d+) to (\d+)", "the engine cut the context from {0} to {1} tokens to fit memory"),
+    (r"Failed to connect to (\S+:\d+)", "the RPC server {0} did not answer and is left out"),
+    (r"device lost on (\S+)|ErrorDeviceLost", "the GPU driver reset the device: every later request fails"),
+)
+"""Pattern of a log line -> sentence, for what makes a run another one than was asked for; `{0}` is the first group."""
+
+_NOTEWORTHY: tuple[tuple[str, str], ...] = (
+    (r"(fused .+|Lightning Indexer) not supported, set to disabled", "the engine runs without its {0} operation"),
     (r"low acceptance streak", "the n-gram drafter started over after many refused drafts"),
     (
         r"forcing full prompt re-processing",
@@ -71,8 +79,6 @@ _LIVE_SIGNS: tuple[tuple[str, str], ...] = (
         r"retrying without pipeline parallelism",
         "memory was too short for pipeline parallelism: several GPUs take turns, prefill is slower",
     ),
-    (r"failed to fit params to free device memory: (.*)", "the engine gave up fitting itself into memory ({0})"),
-    (r"context size reduced from (\d+) to (\d+)", "the engine cut the context from {0} to {1} tokens to fit memory"),
     (
         r"- (\S+) .*: *(\d+) layers \( *([1-9]\d*) overflowing\)",
         "the engine moved parts of {2} layers off {0}",
@@ -82,13 +88,11 @@ _LIVE_SIGNS: tuple[tuple[str, str], ...] = (
         "a slot of {0} tokens was capped at the trained context of {1}, while memory is taken for all of it",
     ),
     (r"no usable GPU found", "no GPU was found: everything runs on the CPU"),
-    (r"Failed to connect to (\S+:\d+)", "the RPC server {0} did not answer and is left out"),
-    (r"device lost on (\S+)|ErrorDeviceLost", "the GPU driver reset the device: every later request fails"),
     (r"failed to allocate ([\d.]+ M\w+) of pinned memory", "{0} of host memory could not be pinned: loading is slower"),
     (r"failed to allocate memory for prompt cache state", "host memory was too short to save a prompt in the cache"),
     (r"send_error: .*error: (.+)", "a request was answered with an error ({0})"),
 )
-"""Pattern of one log line -> sentence; `{0}` is the pattern's first group."""
+"""The same for what a person should know, though the run is the one that was asked for."""
 
 
 class MemoryProjection(BaseModel):
@@ -199,24 +203,34 @@ def projected_memory(log_text: str) -> MemoryProjection | None:
 
 
 def explain_live(log_text: str) -> list[str]:
-    """Signs that a server which is up does something else than asked, one sentence each, in order of appearance.
+    """What a person should know of a server that is up, one sentence each, in order of appearance.
 
     None of these stops the server or turns `/health` red.
     """
-    times: dict[str, int] = {}
+    return _signs(log_text, _NOT_AS_ASKED + _NOTEWORTHY)
+
+
+def not_as_asked(log_text: str) -> list[str]:
+    """The signs of `explain_live` that make the run another one than was asked for."""
+    return _signs(log_text, _NOT_AS_ASKED)
+
+
+def _signs(log_text: str, patterns: tuple[tuple[str, str], ...]) -> list[str]:
+    # A dictionary for its order: how often a sign shows differs from launch to launch, and means nothing.
+    signs: dict[str, None] = {}
     drafting: bool | None = None
     for line in clean_lines(log_text):
-        for pattern, sentence in _LIVE_SIGNS:
+        for pattern, sentence in patterns:
             if match := re.search(pattern, line):
                 told = sentence.format(*(group or "" for group in match.groups())).replace(" ()", "")
-                times[told] = times.get(told, 0) + 1
+                signs[told] = None
         if "loading draft model" in line:
             drafting = False
         elif "adding speculative implementation" in line:
             drafting = True
         elif "no implementations specified for speculative decoding" in line and drafting is False:
-            times["a draft model was loaded but no kind of speculation was chosen: it only takes memory"] = 1
-    return [told if count == 1 else f"{told} ({count} times)" for told, count in times.items()]
+            signs["a draft model was loaded but no kind of speculation was chosen: it only takes memory"] = None
+    return list(signs)
 
 
 def _last_load(lines: list[str]) -> Iterator[str]:

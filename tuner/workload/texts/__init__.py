@@ -68,7 +68,7 @@ def mixed_document(seed: int) -> Iterator[str]:
 def instruction(content: Content, seed: int) -> str:
     """What a user asks after the document, as people use that kind of content; it does not refer to the document.
 
-    At most 200 tokens by the Gemma 3 tokenizer, so that it and a chat template fit into the workload's room for them.
+    About 50 to 200 tokens, so that it, the opening and a chat template fit into the workload's room for them.
     """
     return _TASKS[content](_dice("task", content, seed)).instruction
 
@@ -82,9 +82,10 @@ def opening(content: Content, seed: int) -> str:
 
 
 def salt(seed: str) -> str:
-    """A sentence to put first in a prompt, other for each seed from its first word on as far as words allow.
+    """A short paragraph to put first in a prompt, so that no prompt cache has seen what follows it.
 
-    No prompt cache has seen what follows it, and no n-gram table can match across it.
+    It begins with one of some 170 first names, so two salts mostly differ from their first token on, but not always:
+    a prompt that must be cold still has to be proven cold.
     """
     dice = Dice(f"salt/{seed}")
     name = f"{dice.pick(english_words.WOMEN + english_words.MEN)} {dice.pick(english_words.SURNAMES)}"

@@ -36,6 +36,20 @@ def names(dice: Dice) -> Names:
     )
 
 
+def short_names(dice: Dice) -> Names:
+    """The same with few tokens, e.g. `rank_orders`."""
+    entity = dice.pick(w.ENTITIES)
+    items = plural(entity)
+    return Names(
+        function=f"{dice.pick(w.ACTIONS)}_{items}",
+        entity=entity,
+        type=entity.capitalize(),
+        items=items,
+        item=dice.pick((entity[0], "row", "it")),
+        limit=dice.pick(("limit", "floor", "cap", "bound", "factor", "target")),
+    )
+
+
 def camel(name: str) -> str:
     """`max_error_rate` -> `maxErrorRate`."""
     first, *rest = name.split("_")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from tuner.workload.texts import code_words as w
-from tuner.workload.texts.code_names import Names, names
+from tuner.workload.texts.code_names import Names, names, short_names
 from tuner.workload.texts.grammar import Dice, Grammar, english
-
-_NUMBER = ["«lead»", "«lead»«digit»", "«lead»«digit»«digit»", "0.«digit»«lead»", "«lead».«digit»", "«limit»", "«limit»"]
 
 _RULES: dict[str, list[str]] = {
     "num": w.NUMBERS,
@@ -19,7 +17,15 @@ _RULES: dict[str, list[str]] = {
     "lead": list("123456789"),
     "cmp": ["<", ">", "<=", ">=", "!="],
     "op": ["+", "-", "*"],
-    "number": _NUMBER,
+    "number": [
+        "«lead»",
+        "«lead»«digit»",
+        "«lead»«digit»«digit»",
+        "0.«digit»«lead»",
+        "«lead».«digit»",
+        "«limit»",
+        "«limit»",
+    ],
     "test": [
         "«item».«num» «cmp» «number»",
         "«item».«flag»",
@@ -71,7 +77,8 @@ _RULES: dict[str, list[str]] = {
         "for position, «item» in enumerate(«src», start=«lead»):\n    «item».«num» = position «op» «worth»\n"
         "«dst» = «src»[«lead»:]",
         'try:\n    «dst» = store.«action»(«src», «text»="«value»", «num»=«number»)\n'
-        'except «Entity»Error as error:\n    logger.«level»("«adjective» «items»: %s", error)\n    «dst» = «src»[:«lead»]',
+        'except «Entity»Error as error:\n    logger.«level»("«adjective» «items»: %s", error)\n'
+        "    «dst» = «src»[:«lead»]",
     ],
     "total_end": [
         "total = sum(«worth» for «item» in «src»)\nreturn round(total, «lead»)",
@@ -88,7 +95,8 @@ _RULES: dict[str, list[str]] = {
     "dict_end": [
         "groups = defaultdict(float)\nfor «item» in «src»:\n    groups[«item».«text»] += «worth»\nreturn dict(groups)",
         "return {«item».«text»: «worth» for «item» in «src»}",
-        "counts = Counter(«item».«text» for «item» in «src» if «test»)\nreturn {key: n «op» «number» for key, n in counts.items()}",
+        "counts = Counter(«item».«text» for «item» in «src» if «test»)\n"
+        "return {key: n «op» «number» for key, n in counts.items()}",
         "result = {}\nfor «item» in «src»:\n    result.setdefault(«item».«text», «worth»)\nreturn result",
     ],
     "doc": [
@@ -111,9 +119,11 @@ _RULES: dict[str, list[str]] = {
         "it reads the «text_words» case-insensitively",
     ],
     "ask": [
-        "Rewrite the function below so that «change». Leave everything else as it is and answer with the whole function.",
+        "Rewrite the function below so that «change». Leave everything else as it is and answer with "
+        "the whole function.",
         "Please edit this function so that «change». Change nothing else and reply with the full new version only.",
-        "In our «value» service this function should change: make sure that «change». Keep its name and its other lines.",
+        "In our «value» service this function should change: make sure that «change». Keep its name and "
+        "its other lines.",
     ],
 }
 _GIVEN = ("src", "dst", "item", "items", "entity", "Entity", "limit", "empty")
@@ -121,6 +131,8 @@ _GRAMMAR = Grammar(_RULES, given=_GIVEN)
 _ENDINGS = {"float": ("total_end", "0.0"), "list": ("list_end", "[]"), "dict[str, float]": ("dict_end", "{}")}
 
 
+MOST_CHARACTERS = 440
+"""Of a function to be edited."""
 _STEPS = (("select",), ("alter",), ("select", "alter"))
 
 
@@ -131,17 +143,17 @@ def function(dice: Dice) -> str:
 
 def edit(dice: Dice) -> tuple[str, str, str]:
     """What to change, the function of 10 to 25 lines to change, and the function's name."""
-    given = names(dice)
     while True:
-        source = _written(dice, given, ("select", "alter"))
+        given = short_names(dice)
+        source = _written(dice, given, ("select", "alter"), documented=False)
         # The ceiling keeps the instruction inside the tokens that the workload leaves for it.
-        if source.count("\n") in range(9, 25) and len(source) <= 520:
+        if source.count("\n") in range(9, 25) and len(source) <= MOST_CHARACTERS:
             break
     words = {"item": given.item, "items": given.items, "entity": given.entity, "limit": given.limit}
     return english(_GRAMMAR.expand("ask", dice, words)), source, given.function
 
 
-def _written(dice: Dice, given: Names, steps: tuple[str, ...]) -> str:
+def _written(dice: Dice, given: Names, steps: tuple[str, ...], documented: bool = True) -> str:
     returns, (ending, empty) = dice.pick(tuple(_ENDINGS.items()))
     slots = {
         "src": given.items,
@@ -152,7 +164,7 @@ def _written(dice: Dice, given: Names, steps: tuple[str, ...]) -> str:
         "limit": given.limit,
         "empty": empty,
     }
-    body = [f'"""{english(_GRAMMAR.expand("doc", dice, slots))}"""']
+    body = [f'"""{english(_GRAMMAR.expand("doc", dice, slots))}"""'] if documented else []
     if dice.chance(0.5):
         body.append(_GRAMMAR.expand("guard", dice, slots))
     for step, adjective in zip(steps, dice.some(w.ADJECTIVES, len(steps)), strict=True):

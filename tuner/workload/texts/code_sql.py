@@ -16,6 +16,7 @@ _RULES: dict[str, list[str]] = {
     "lead": list("123456789"),
     "cmp": ["<", ">", "<=", ">=", "<>"],
     "number": ["«lead»«digit»", "«lead»«digit»«digit»", "0.«digit»«lead»"],
+    "place": ["1", "2", "3"],
     "direction": ["ASC", "DESC"],
     "measure": ["sum", "avg", "min", "max"],
     "test": [
@@ -38,16 +39,21 @@ _RULES: dict[str, list[str]] = {
     "join": ["JOIN «other» b ON b.id = a.«link»_id", "LEFT JOIN «other» b ON b.«text» = a.«text»"],
     "query": [
         "SELECT «column», «column», «column»\nFROM «table» a\n«join»\nWHERE «test»\n  AND «test»\n"
-        "GROUP BY a.«text», b.«text»\nHAVING «measure»(a.«num») «cmp» «number»\nORDER BY «lead» «direction»\nLIMIT «number»;",
+        "GROUP BY a.«text», b.«text»\nHAVING «measure»(a.«num») «cmp» «number»\n"
+        "ORDER BY «place» «direction»\nLIMIT «number»;",
         "UPDATE «table» a\nSET «num» = a.«num» * «number»,\n    «text» = '«value»',\n    «flag» = TRUE\n"
         "FROM «other» b\nWHERE b.id = a.«link»_id\n  AND «test»\n  AND «test»;",
-        "CREATE TABLE «adjective»_«table» (\n    id BIGINT PRIMARY KEY,\n    «link»_id BIGINT REFERENCES «other» (id),\n"
+        "CREATE TABLE «adjective»_«table» (\n    id BIGINT PRIMARY KEY,\n"
+        "    «link»_id BIGINT REFERENCES «other» (id),\n"
         "    «text» TEXT NOT NULL DEFAULT '«value»',\n    «num» NUMERIC CHECK («num» «cmp» «number»),\n"
         "    «flag» BOOLEAN,\n    «num» DOUBLE PRECISION\n);",
         "WITH «adjective» AS (\n    SELECT a.«text», «measure»(a.«num») AS «num»\n    FROM «table» a\n    «join»\n"
-        "    WHERE «test»\n    GROUP BY a.«text»\n)\nDELETE FROM «other» b\nWHERE b.«num» «cmp» «number» OR b.«text» = '«value»';",
-        "CREATE INDEX «adjective»_«table»_«text» ON «table» («text», «num» «direction»)\nWHERE «flag» AND «num» «cmp» «number»;",
-        "INSERT INTO «table» («text», «num», «text», «num»)\nSELECT b.«text», b.«num» - «number», '«value»', «measure»(b.«num»)\n"
+        "    WHERE «test»\n    GROUP BY a.«text»\n)\nDELETE FROM «other» b\n"
+        "WHERE b.«num» «cmp» «number» OR b.«text» = '«value»';",
+        "CREATE INDEX «adjective»_«table»_«text» ON «table» («text», «num» «direction»)\n"
+        "WHERE «flag» AND «num» «cmp» «number»;",
+        "INSERT INTO «table» («text», «num», «text», «num»)\n"
+        "SELECT b.«text», b.«num» - «number», '«value»', «measure»(b.«num»)\n"
         "FROM «other» b\nWHERE b.«text» = '«value»'\nGROUP BY b.«text», b.«num»;",
     ],
 }

@@ -40,7 +40,8 @@ _RULES: dict[str, list[str]] = {
         '  «dst».push({ ...«item», «text»: "«value»" });\n}',
         "for (const «item» of «src») {\n  if («test») «item».«num» = «worth»;\n}\nconst «dst» = «src».slice(«lead»);",
         'const «dst» = await this.«entity»Store.«action»(«src», { «text»: "«value»", «num»: «number» });',
-        "if («src».length «cmp» «lead»«digit») {\n  throw new Error(`«adjective» «entity»: ${«src».length} of ${«limit»}`);\n}\n"
+        "if («src».length «cmp» «lead»«digit») {\n"
+        "  throw new Error(`«adjective» «entity»: ${«src».length} of ${«limit»}`);\n}\n"
         "const «dst» = [...«src»].reverse();",
         "const «dst» = «src».flatMap((«item») => («test» ? [«item»] : []));",
     ],

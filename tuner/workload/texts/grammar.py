@@ -1,6 +1,7 @@
 """Text from grammars: seeded dice, and templates with slots.
 
-Slots are written `«name»`, because braces, angle brackets and dollars all mean something in the code that is generated.
+Slots are written `«name»`
+because braces, angle brackets and dollars all mean something in the code that is generated.
 """
 
 from __future__ import annotations
@@ -95,6 +96,11 @@ def english(text: str) -> str:
     text = _ARTICLE.sub(r"\1n ", text)
     start = 1 if text.startswith("'") else 0
     return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
+
+
+def words(text: str) -> list[str]:
+    """The entries of a long literal, separated by white space."""
+    return text.split()
 
 
 def listed(text: str) -> list[str]:

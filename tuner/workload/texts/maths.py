@@ -41,15 +41,16 @@ _GRAMMAR = Grammar(
             "Question «n»",
             "Example «n»",
             "Task «n» («surname»)",
-            "«n». («surname»)",
+            "«n» («surname»)",
         ],
         "surname": w.SURNAMES,
         "ask": [
-            "Solve the following problem. Show each step as an equation, explain it in one sentence, and give the answer "
-            "at the end.\n\n«question»",
+            "Solve the following problem. Show each step as an equation, explain it in one sentence, and give the "
+            "answer at the end.\n\n«question»",
             "Work through this problem step by step and check the result by another method.\n\n«question»",
-            "«question»\n\nExplain your reasoning as to a pupil, one numbered step at a time, and state the answer last.",
-            "A pupil asks: «question» Answer with a complete worked solution, then invent a similar problem and solve it too.",
+            "«question»\n\nExplain your reasoning as to a pupil, in numbered steps. State the answer last.",
+            "A pupil asks: «question» Answer with a complete worked solution, then invent a similar problem "
+            "and solve it too.",
         ],
         "opening": ["Step 1:", "Let us work through it step by step.\n\nStep 1:", "Solution.\n1."],
     },
@@ -72,8 +73,15 @@ def block(dice: Dice) -> str:
     """A problem with its solution."""
     question, steps, answer = _problem(dice, ALGEBRA + WORD_PROBLEMS)
     title = _GRAMMAR.expand("title", dice, {"n": f"{dice.between(1, 40)}.{dice.between(1, 99)}"})
-    told = [f"{_GRAMMAR.expand('next' if place else 'first', dice)} {step}" for place, step in enumerate(steps)]
+    told = [_led("next" if place else "first", step, dice) for place, step in enumerate(steps)]
     return f"{title}. {question}\n{' '.join(told)}\n{_GRAMMAR.expand('close', dice)} {answer}."
+
+
+def _led(rule: str, step: str, dice: Dice) -> str:
+    if step.startswith("check"):
+        return english(step)
+    lead = _GRAMMAR.expand(rule, dice)
+    return f"{lead} {english(step) if lead.endswith('.') else step}"
 
 
 def task(dice: Dice) -> Task:

@@ -88,7 +88,7 @@ _RULES: dict[str, list[str]] = {
         "late that «weekday»",
         "in the «month» of «year»",
         "during the «event»",
-        "an hour into the «event»",
+        "in the first hour of the «event»",
     ],
     "speech": [
         "nobody in «town» would «do» a «thing» like that",
@@ -198,10 +198,10 @@ _RULES: dict[str, list[str]] = {
         "«home»; «friend», a «role», has just «did» «object». They meet «place», «when».",
         "Write a short story set in «home» «when». It should follow «hero», a «temper» «role» who has «did» "
         "«object», and end with «friend» «doing» «object». Do not use headings.",
-        "Write a long, warm letter from «hero», a «role» in «home», to «friend». Tell of the «event», of «person», and "
-        "why «object» was never «did». Keep the tone «temper».",
-        "Write the opening chapter of a novel about «idea» and «idea». Its hero is «hero», a «temper» «role»; it opens "
-        "«place» in «weather», and «friend» wants to «do» «object».",
+        "Write a long, warm letter from «hero», a «role» in «home», to «friend». Tell of the «event», "
+        "of «person», and why «object» was never «did». Keep the tone «temper».",
+        "Write the opening chapter of a novel about «idea» and «idea». Its hero is «hero», a «temper» "
+        "«role»; it opens «place» in «weather», and «friend» wants to «do» «object».",
     ],
     "opening": [
         "«weather» had settled over «home» when «hero»",

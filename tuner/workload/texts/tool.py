@@ -141,16 +141,20 @@ def task(dice: Dice) -> Task:
     listing = "\n".join(
         f"{tool.name}({', '.join(f'{name}: {_PARAMETERS[name][0]}' for name in tool.parameters)})" for tool in tools
     )
-    wishes = [
-        f"{tool.action} the {tool.entity} with "
-        + ", ".join(f"{name.replace('_', ' ')} {_spoken(value)}" for name, value in tool.arguments(dice).items())
-        for tool in dice.some(tools, 2)
-    ]
-    request = f"Please {wishes[0]}. Then {wishes[1]}."
+    first, second = dice.some(tools, 2)
+    request = f"Please {_wish(dice, first)}. Then {_wish(dice, second)}."
     rule = (
         'Answer with a JSON array of calls only, each {"name": ..., "arguments": {...}}, then the results you expect.'
     )
-    return Task(f"Tools:\n{listing}\n\n{request}\n{rule}", '[\n  {\n    "name": "')
+    return Task(
+        f"Tools:\n{listing}\n\n{request}\n{rule}",
+        f'[\n  {{\n    "name": "{first.name}",\n    "arguments": {{\n      "{first.parameters[0]}": ',
+    )
+
+
+def _wish(dice: Dice, tool: _Tool) -> str:
+    given = (f"{name.replace('_', ' ')} {_spoken(value)}" for name, value in tool.arguments(dice).items())
+    return f"{tool.action} the {tool.entity} with {', '.join(given)}"
 
 
 def _spoken(value: _Value) -> str:

@@ -32,71 +32,90 @@ _QUESTIONS = Grammar(
         "town": ["«start»«end»"],
         "weekday": w.WEEKDAYS,
         "vehicle": ["train", "van", "ferry", "coach", "cyclist", "lorry", "tram", "barge", "messenger", "horse-cart"],
+        "find": [
+            "Find",
+            "Work out",
+            "Calculate",
+            "Determine",
+            "Help «name» to find",
+            "Tell the «role»",
+            "«name» wants to know",
+            "Write down for the «role»",
+        ],
         "shopping": [
-            "«name» buys «a» «quality» «things» at «b» euros each and «c» «things» at «d» euros each. What does it cost?",
-            "«a» «things» cost «b» euros each; «c» «quality» «things» cost «d» euros each. How much does «name» pay for all?",
+            "«name» buys «a» «quality» «things» at «b» euros each and «c» «things» at «d» euros each. «find» the cost.",
+            "«a» «things» cost «b» euros each; «c» «quality» «things» cost «d» euros each. «find» the price of all.",
             "at the «spot», the «role» sells «a» «things» for «b» euros apiece and «c» «things» for «d» apiece. "
-            "How many euros does «name» «surname» owe?",
+            "«find» what «name» «surname» owes.",
         ],
         "discount": [
-            "a «quality» «thing» in «town» costs «a» euros. On «weekday» the «role» takes off «b»%. What is the new price?",
+            "a «quality» «thing» in «town» costs «a» euros. On «weekday» the «role» takes off «b»%. «find» "
+            "the new price.",
             "«name» wants the «thing» marked «a» euros. With «b»% off, what must be paid at the «spot»?",
             "the «spot» cuts the price of a «thing», «a» euros until «weekday», by «b»%. What does it cost now?",
         ],
         "journey": [
-            "a «vehicle» leaves «town» for «town» at «a» km/h for «b» hours, then does «c» hours at «d» km/h. How far is it?",
+            "a «vehicle» leaves «town» for «town» at «a» km/h for «b» hours, then does «c» hours at «d» km/h. "
+            "«find» the distance.",
             "«name» travels by «vehicle», «b» hours at «a» km/h and «c» hours at «d» km/h, from «town» to the «spot». "
-            "What distance is that?",
+            "«find» how far that is.",
         ],
         "meeting": [
-            "a «vehicle» from «town» at «a» km/h and a «vehicle» from «town» at «b» km/h head for each other, «c» km apart. "
-            "After how many hours do they meet?",
-            "«town» and «town» are «c» km apart. «name» sets out at «a» km/h and the «role» comes the other way at «b» km/h. "
-            "When do they meet?",
+            "a «vehicle» from «town» at «a» km/h and a «vehicle» from «town» at «b» km/h head for each "
+            "other, «c» km apart. "
+            "«find» the time until they meet.",
+            "«town» and «town» are «c» km apart. «name» sets out at «a» km/h and the «role» comes towards "
+            "«name» at «b». "
+            "«find» when they meet.",
         ],
         "average": [
-            "the «role» counted «a», «b», «c», «d» and «e» «things» on five days. What is the average?",
-            "on five days «a», «b», «c», «d» and «e» people visited the «spot» at «town». Find the mean.",
-            "«name»'s «things» weigh «a», «b», «c», «d» and «e» grams. What is their mean weight?",
+            "the «role» counted «a», «b», «c», «d» and «e» «things» on five days. «find» the average.",
+            "on five days «a», «b», «c», «d» and «e» people visited the «spot» at «town». «find» the mean.",
+            "«name»'s «things» weigh «a», «b», «c», «d» and «e» grams. «find» their mean weight.",
         ],
         "draw": [
-            "a «thing» holds «a» «quality» and «b» «quality» marbles. «name» draws two without looking. "
-            "What is the chance that both are of the first kind?",
-            "of the «things» in the «spot», «a» are «quality» and «b» are not. Two are taken at random. "
-            "How likely is it that both are «quality»?",
+            "a «thing» holds «a» «kind» and «b» «quality» marbles. «name» draws two. «find» the chance of "
+            "two «kind» ones.",
+            "of the «things» in the «spot», «a» are «kind» and «b» are not. The «role» takes two at random. "
+            "«find» how likely two «kind» ones are.",
         ],
         "ages": [
-            "«name» is «a» years older than «name» the «role». Together they are «b». How old is the younger?",
-            "two «things» from the «spot» are «b» years old together, and one is «a» years older. Find the age of the newer.",
+            "«name» is «a» years older than «name» the «role». Together they are «b». «find» the age of the younger.",
+            "two «things» from the «spot» are «b» years old together, and one is «a» years older. «find» "
+            "the lesser age.",
         ],
         "garden": [
-            "the «spot» of «name» «surname» is «a» m long and «b» m wide; a path «c» m wide runs around it. "
-            "What is the area of the path?",
-            "a «quality» picture of a «thing», «a» cm by «b» cm, has a frame «c» cm wide. What is the area of the frame?",
+            "the «spot» of «name» «surname» is «a» m long and «b» m wide; around it a «role» lays a path «c» m wide. "
+            "«find» the area of the path.",
+            "a «quality» picture of a «thing», «a» cm by «b» cm, has a «quality» frame «c» cm wide. "
+            "«find» the area of the frame.",
         ],
         "interest": [
-            "«name» lends the «role» «a» euros at «b»% simple interest a year. What is owed after «c» years?",
-            "the «spot» of «town» borrows «a» euros for «c» years at a simple rate of «b»%. How much is paid back in all?",
+            "«name» lends the «role» «a» euros at «b»% simple interest a year. «find» what is owed after «c» years.",
+            "the «spot» of «town» borrows «a» euros for «c» years at a simple rate of «b»%. «find» what is paid back.",
         ],
         "sharing": [
-            "«a» «things» are shared in the ratio «b» : «c» between «name» and the «role». How many does each get?",
-            "«name» and «name» «surname» split «a» euros from a «quality» «thing» in the ratio «b» : «c». What are the shares?",
+            "«a» «things» are shared in the ratio «b» : «c» between «name» and the «role». «find» the shares.",
+            "«name» and «name» «surname» split «a» euros from a «quality» «thing», «b» : «c». «find» what each gets.",
         ],
         "filling": [
-            "one tap fills the «thing» at the «spot» in «a» minutes, another in «b» minutes. How long do both take?",
-            "«name» clears the «spot» in «a» hours and the «role» in «b» hours. How many hours do they need together?",
+            "one tap fills the «thing» at the «spot» in «a» minutes, a «quality» one in «b». «find» the time for both.",
+            "«name» clears the «spot» in «a» hours and the «role» in «b». «find» how long they need together.",
+            "the «quality» pump empties the «spot» of «town» in «a» days, «name»'s pump in «b». «find» the "
+            "time for both.",
         ],
         "packing": [
-            "the «role» packs «a» «things» into boxes of «b». How many boxes are full, and how many «things» are left?",
-            "«name» stacks «a» «quality» «things» in rows of «b» in the «spot». How many full rows, and what remains?",
+            "the «role» packs «a» «things» into boxes of «b». «find» the number of full boxes and of «things» left.",
+            "«name» stacks «a» «quality» «things» in rows of «b» in the «spot». «find» the full rows and the rest.",
         ],
     },
-    given=_SLOTS,
+    given=(*_SLOTS, "kind"),
 )
 
 
 def _ask(dice: Dice, rule: str, *numbers: int) -> str:
-    return _QUESTIONS.expand(rule, dice, dict(zip(_SLOTS, map(str, numbers), strict=False)))
+    given = dict(zip(_SLOTS, map(str, numbers), strict=False))
+    return _QUESTIONS.expand(rule, dice, {**given, "kind": dice.pick(w.QUALITIES)})
 
 
 def _shopping(dice: Dice) -> Problem:
@@ -161,7 +180,7 @@ def _ages(dice: Dice) -> Problem:
     gap, younger = dice.between(2, 39), dice.between(5, 60)
     total = 2 * younger + gap
     steps = (
-        f"let x be the smaller age: x + (x + {gap}) = {total}, or 2x = {total - gap}.",
+        f"let x be the lesser: x + (x + {gap}) = {total}, or 2x = {total - gap}.",
         f"{total - gap} / 2 = {younger}.",
         f"check: {younger} + {younger + gap} = {total}.",
     )
@@ -205,10 +224,10 @@ def _sharing(dice: Dice) -> Problem:
 
 def _filling(dice: Dice) -> Problem:
     # Times of k·m·(m+n) and k·n·(m+n) together give k·m·n: a whole number.
-    m, n, k = dice.between(1, 5), dice.between(2, 7), dice.between(1, 6)
+    m, n, k = dice.between(1, 9), dice.between(2, 11), dice.between(1, 12)
     a, b, both = k * m * (m + n), k * n * (m + n), k * m * n
     steps = (
-        f"in one unit of time they do 1/{a} and 1/{b} of the work.",
+        f"the parts done at a time are 1/{a} and 1/{b}.",
         f"the sum is ({a} + {b}) / ({a} × {b}) = 1/{both}.",
         f"in full, {a} × {b} / ({a} + {b}) = {both}.",
     )
