@@ -84,10 +84,10 @@ def read_study(folder: StudyFolder) -> OpenStudy | None:
     frozen = folder.frozen()
     if frozen is None:
         return None
-    if not folder.storage_path.is_file():
-        return OpenStudy(folder, frozen, [], [])
-    pool = _pool(folder, frozen)
-    return OpenStudy(folder, frozen, pool.records(), pool.records(confirm=True))
+    if folder.has_lost_its_storage() or folder.storage_path.is_file():
+        pool = _pool(folder, frozen)
+        return OpenStudy(folder, frozen, pool.records(), pool.records(confirm=True))
+    return OpenStudy(folder, frozen, [], [])
 
 
 def examine(definition: StudyDefinition) -> FrozenStudy:
@@ -149,13 +149,18 @@ def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[st
 
 
 @contextmanager
-def open_kit(folder: StudyFolder, frozen: FrozenStudy, observer: Observer) -> Iterator[Kit]:
-    """The kit of a run, under the study's lock.
+def open_kit(folder: StudyFolder, observer: Observer, *, accept_changes: bool = False) -> Iterator[Kit]:
+    """The kit of a run, under the study's lock: also what is frozen is written by one tuner at a time.
 
     Raises:
         StudyBusy: another tuner is at work on the study.
+        StudyMismatch: as `prepare`.
+        BadInput, NotPermitted: the storage is damaged or cannot be used, also while the kit is in use.
     """
-    with StudyLock(folder.lock_path):
+    from tuner.search.pool import storage_errors
+
+    with StudyLock(folder.lock_path), storage_errors(folder.storage_path):
+        frozen = prepare(folder, accept_changes=accept_changes)
         yield Kit(
             frozen=frozen,
             engine=load_engine(frozen.definition.engine),
@@ -175,6 +180,12 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:
     # Importing optuna takes half a second: only what opens a storage pays for it.
     from tuner.search.pool import TrialPool
 
+    if folder.has_lost_its_storage():
+        raise BadInput(
+            "The study's storage is missing or empty, though trials were launched",
+            where=str(folder.storage_path),
+            advice="put back a copy of it, or start a new study under another name; this one's files stay as they are",
+        )
     return TrialPool.open_file(folder.storage_path, folder.name, frozen.space)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tuner import __version__
-from tuner.domain.errors import TunerError
+from tuner.domain.errors import NotPermitted, TunerError
 
 app = typer.Typer(
     name="tuner",
@@ -56,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     except TunerError as error:
         typer.echo(f"error: {error}", err=True)
         code = EXIT_MISTAKE
+    except OSError as error:
+        # A full disk, a folder that may not be written: nothing that a traceback would explain better.
+        typer.echo(f"error: {_refused(error)}", err=True)
+        code = EXIT_MISTAKE
     except (KeyboardInterrupt, typer.Abort):
         code = EXIT_INTERRUPTED
     except Exception as error:
@@ -66,6 +70,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         show()
         code = EXIT_MISTAKE
     sys.exit(code)
+
+
+def _refused(error: OSError) -> TunerError:
+    return NotPermitted(
+        f"The operating system refused it: {error.strerror or error}",
+        where=str(error.filename) if error.filename else None,
+        advice="look at free space and permissions there; what was measured so far is kept",
+    )
 
 
 def _show_version(wanted: bool) -> None:

@@ -16,7 +16,7 @@ from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, MissingFile
 from tuner.domain.frozen import FrozenStudy
 from tuner.store.folder import StudyFolder
-from tuner.study.define import Options, default_name, define
+from tuner.study.define import Options, checked, default_name, define
 
 
 def run_study_command(options: Options, name: str | None, engine: str, studies: Path, *, accept_changes: bool) -> None:
@@ -89,6 +89,13 @@ def _find_or_create(options: Options, name: str | None, engine: str, studies: Pa
     if only_name:
         assert name is not None
         folder = StudyFolder.existing(studies, name)
+        frozen_ones = options.beside_budget()
+        if frozen_ones:
+            raise BadInput(
+                f"The study {name} exists; {', '.join(frozen_ones)} cannot be changed any more",
+                where=str(folder.definition_path),
+                advice="edit study.toml before the first run, or make a new study with --model and --name",
+            )
         _set_budget(folder, options)
         return folder
     definition = define(wiring.load_engine(engine), options)
@@ -119,17 +126,19 @@ def _set_budget(folder: StudyFolder, options: Options) -> None:
     changed = {name: value for name, value in given.items() if value is not None}
     definition = folder.definition()
     if changed:
-        folder.rewrite(definition.model_copy(update=changed))
+        folder.rewrite(checked({**definition.model_dump(), **changed}))
 
 
 def _run(folder: StudyFolder, *, accept_changes: bool) -> None:
     from tuner.study.run_study import run_study
 
-    frozen = wiring.prepare(folder, accept_changes=accept_changes)
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    _stop_in_order_when_asked()
     try:
-        with Progress(folder.log_path) as progress, wiring.open_kit(folder, frozen, progress) as kit:
-            _say_what_is_done(progress, folder, frozen)
+        with (
+            Progress(folder.log_path) as progress,
+            wiring.open_kit(folder, progress, accept_changes=accept_changes) as kit,
+        ):
+            _say_what_is_done(progress, folder, kit.frozen)
             run_study(kit)
     except KeyboardInterrupt:
         typer.echo(f"\nstopped; everything measured is kept. Continue with: {_continue_line(folder)}")
@@ -148,6 +157,14 @@ def _say_what_is_done(progress: Progress, folder: StudyFolder, frozen: FrozenStu
     _, hidden = wiring.load_engine(frozen.definition.engine).clean_environment(os.environ)
     if hidden:
         progress.note(f"left out of every launch, since they set flags unseen: {', '.join(hidden)}")
+
+
+def _stop_in_order_when_asked() -> None:
+    """A kill, and the end of the terminal (unless nohup has it ignored), stop the run as Ctrl-C does."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _as_interrupt)
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -58,7 +58,7 @@ class TrialRecord(BaseModel):
 
     @property
     def seconds(self) -> float | None:
-        """Wall time of the trial; None while it is open."""
+        """Wall time of the trial; None while it is open, and for one whose end nobody saw because of a kill."""
         return None if self.finished_at is None else self.finished_at - self.started_at
 
     @property

@@ -10,7 +10,8 @@ import hashlib
 import logging
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +21,10 @@ import optuna
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from tuner.domain.configuration import Configuration, Value
+from tuner.domain.errors import BadInput, NotPermitted
 from tuner.domain.record import BASELINE_NOTE, TrialRecord
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
@@ -40,6 +43,8 @@ _STARTUP_TRIALS = 5
 _PATIENCE = 20
 """Proposals in a row that may be known already before random ones are drawn instead."""
 
+_LOCK_WAIT_S = 60.0
+
 SamplerFactory = Callable[[int], BaseSampler]
 """Makes a sampler from a seed."""
 
@@ -52,6 +57,33 @@ class Proposal:
     configuration: Configuration
     seed_name: str | None
     """The seed it comes from; None when the sampler proposed it."""
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Tells what fails in the storage at `path` as an error for the user.
+
+    Raises:
+        BadInput: the file is damaged, or no study of this tuner.
+        NotPermitted: the file cannot be read or written now.
+    """
+    try:
+        yield
+    except (sqlite3.Error, SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        cause: BaseException = error
+        while not isinstance(cause, sqlite3.Error) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, sqlite3.OperationalError) and "no such" not in str(cause):
+            raise NotPermitted(
+                f"The study's storage cannot be used: {cause}",
+                where=str(path),
+                advice="look at free space and permissions there; what was measured so far is kept",
+            ) from error
+        raise BadInput(
+            f"The study's storage is damaged: {cause}",
+            where=str(path),
+            advice="put back a copy of it, or start a new study under another name; this one's files stay as they are",
+        ) from error
 
 
 def tpe(seed: int) -> BaseSampler:
@@ -85,11 +117,15 @@ class TrialPool:
     @classmethod
     def open_file(cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe) -> TrialPool:
         """The pool of the study `name` in the SQLite file at `path`, made if it is not there."""
-        # Write-ahead logging, once and for all connections: a reader never blocks the run, and a kill loses nothing.
-        with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA journal_mode=wal")
-        storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
-        return cls(storage, name, space, sampler)
+        with storage_errors(path):
+            # Write-ahead logging, for all connections: a reader never blocks the run, and a kill loses nothing.
+            with closing(sqlite3.connect(path, timeout=_LOCK_WAIT_S)) as connection:
+                connection.execute("PRAGMA journal_mode=wal")
+                (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if state != "ok":
+                raise sqlite3.DatabaseError(state)
+            options = {"connect_args": {"timeout": _LOCK_WAIT_S}}
+            return cls(optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=options), name, space, sampler)
 
     def enqueue(self, values: dict[str, Value], origin: str) -> None:
         """Puts a configuration in the queue that `ask` serves first. `origin` is the seed's name.
@@ -105,12 +141,15 @@ class TrialPool:
 
     def ask(self) -> Proposal | None:
         """The next configuration that keeps all rules and was never measured; None when the space is used up."""
-        known = {record.configuration.fingerprint for record in self.records() if _says_something(record)}
+        records = self.records()
+        known = {record.configuration.fingerprint for record in records if _says_something(record)}
+        baseline_known = any(record.is_baseline and _is_measured(record) for record in records)
         while self._search.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             trial = self._search.ask(self._distributions)
             configuration = complete(self._space, from_optuna(self._space, trial.params))
+            # A baseline that failed is asked for again; that a kill can put it in the queue twice must not show.
             is_baseline = trial.user_attrs.get(_ORIGIN) == BASELINE_NOTE
-            if not is_baseline and not self._is_new(configuration, known):
+            if baseline_known if is_baseline else not self._is_new(configuration, known):
                 self._search.tell(trial, state=TrialState.FAIL)
                 continue
             self._asked[trial.number] = trial
@@ -169,10 +208,10 @@ class TrialPool:
         trial = self._trial(record.number, confirm)
         self.save(record, confirm=confirm)
         if verdict.outcome is Outcome.INTERRUPTED:
-            study = self._confirm if confirm else self._search
-            study.tell(trial, state=TrialState.FAIL)
+            # In the queue first: a kill in between can only leave it there twice, which `ask` sees.
             if not confirm:
-                self._search.enqueue_trial(dict(trial.params), user_attrs={_ORIGIN: trial.user_attrs.get(_ORIGIN)})
+                self._enqueue_again(self._search.get_trials(deepcopy=False)[record.number])
+            (self._confirm if confirm else self._search).tell(trial, state=TrialState.FAIL)
             return
         if confirm:
             self._confirm.tell(trial, 0.0)
@@ -188,16 +227,26 @@ class TrialPool:
         study = self._confirm if confirm else self._search
         return [_parsed(text) for text in _record_texts(study.get_trials(deepcopy=False))]
 
+    def untold(self, *, confirm: bool = False) -> list[TrialRecord]:
+        """The records of trials that were never closed: without a verdict, or killed just before they were told."""
+        study = self._confirm if confirm else self._search
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return [_parsed(text) for text in _record_texts(running)]
+
     def drop_unrecorded(self) -> None:
         """Puts back what was asked but killed before its record was written, and closes it."""
         for trial in self._search.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if _RECORD not in trial.user_attrs:
+                self._enqueue_again(trial)
                 self._search.tell(trial.number, state=TrialState.FAIL)
-                if trial.params:
-                    self._search.enqueue_trial(trial.params, user_attrs={_ORIGIN: trial.user_attrs.get(_ORIGIN)})
         for trial in self._confirm.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if _RECORD not in trial.user_attrs:
                 self._confirm.tell(trial.number, state=TrialState.FAIL)
+
+    def _enqueue_again(self, trial: FrozenTrial) -> None:
+        """Puts a trial's configuration in the queue once more, whole: a kill can leave only some of its `params`."""
+        values = trial.system_attrs["fixed_params"]
+        self._search.enqueue_trial(values, user_attrs={_ORIGIN: trial.user_attrs.get(_ORIGIN)})
 
     def _trial(self, number: int, confirm: bool) -> Trial:
         """The open trial with this number, also one that an earlier process asked for."""
@@ -210,6 +259,10 @@ class TrialPool:
 def _says_something(record: TrialRecord) -> bool:
     """Whether a trial, open or closed, makes its configuration known. An interrupted one does not."""
     return record.verdict is None or record.verdict.outcome is not Outcome.INTERRUPTED
+
+
+def _is_measured(record: TrialRecord) -> bool:
+    return record.verdict is not None and record.verdict.outcome is Outcome.OK
 
 
 def _set_constraints(trial: Trial, missed: Mapping[str, float]) -> None:

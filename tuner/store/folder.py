@@ -76,6 +76,11 @@ class StudyFolder:
         """Whether the study was made."""
         return self.definition_path.is_file()
 
+    def has_lost_its_storage(self) -> bool:
+        """Whether trials left files but no storage: to start anew among them would mix two studies."""
+        stored = self.storage_path.is_file() and self.storage_path.stat().st_size > 0
+        return not stored and any((self.path / "trials").glob("*"))
+
     def create(self, definition: StudyDefinition) -> None:
         """Makes the folder with its `study.toml`, or leaves nothing behind.
 

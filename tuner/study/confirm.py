@@ -30,7 +30,7 @@ def confirm(kit: Kit) -> None:
         order = contestants if round_number % 2 == 0 else contestants[::-1]
         for record in order:
             done = [_launches(kit, contestant) for contestant in contestants]
-            if _launches(kit, record) > round_number:
+            if _launches(kit, record) > round_number or _took_the_machine_down(kit, record):
                 continue
             if not announced:
                 kit.observer.phase(
@@ -45,13 +45,25 @@ def confirm(kit: Kit) -> None:
             run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, signs))
 
 
+def _took_the_machine_down(kit: Kit, record: TrialRecord) -> bool:
+    return any(
+        confirmed.verdict is not None and confirmed.verdict.outcome is Outcome.HOST_CRASH
+        for confirmed in _confirmations(kit, record)
+    )
+
+
 def _launches(kit: Kit, record: TrialRecord) -> int:
     """How often a contestant was launched in this stage. A failed launch counts: it is evidence too."""
     return sum(
         1
-        for confirmed in kit.pool.records(confirm=True)
-        if confirmed.is_baseline == record.is_baseline
-        and confirmed.configuration == record.configuration
-        and confirmed.verdict is not None
-        and confirmed.verdict.outcome is not Outcome.INTERRUPTED
+        for confirmed in _confirmations(kit, record)
+        if confirmed.verdict is not None and confirmed.verdict.outcome is not Outcome.INTERRUPTED
     )
+
+
+def _confirmations(kit: Kit, record: TrialRecord) -> list[TrialRecord]:
+    return [
+        confirmed
+        for confirmed in kit.pool.records(confirm=True)
+        if confirmed.is_baseline == record.is_baseline and confirmed.configuration == record.configuration
+    ]

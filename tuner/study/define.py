@@ -6,9 +6,11 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, EngineNotFound, MissingFile
@@ -37,6 +39,13 @@ class Options:
     pasted: Sequence[str] = field(default=())
     """The words after `--`: the command that the user runs today."""
 
+    def beside_budget(self) -> list[str]:
+        """The options that were given, but for the budget: what an existing study does not take."""
+        spelled = {"profiles": "--profile", "profiles_file": "--profiles"}
+        budget = {"hours", "trials", "confirm_rounds"}
+        given = [each.name for each in fields(self) if each.name not in budget and getattr(self, each.name)]
+        return [spelled.get(name) or f"--{name.replace('_', '-')}" for name in given]
+
 
 def define(engine: Engine, options: Options) -> StudyDefinition:
     """The definition that the options make.
@@ -64,28 +73,35 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
         "repeats": options.repeats,
         "decode_limit_s": options.decode_limit_s,
     }
-    for name in ("hours", "trials"):
-        value = given[name]
-        if value is not None and value <= 0:
-            raise BadInput(f"--{name} must be above zero, not {value}")
-    for name, least in (("confirm_rounds", 2), ("predict_tokens", 2), ("repeats", 1)):
-        value = given[name]
-        if value is not None and value < least:
-            raise BadInput(f"--{name.replace('_', '-')} must be at least {least}, not {value}")
-    return StudyDefinition(
-        engine=engine.name,
-        binary=tuple(binaries),
-        model=tuple(_absolute_path(path) for path in models),
-        space=_absolute_path(options.space) if options.space else None,
-        fixed=tuple(_absolute(fixed)),
-        env={**env, **_environment(options.env)},
-        pasted=tuple(_absolute(pasted)) if pasted or program else None,
-        profiles=tuple(options.profiles),
-        profiles_file=_absolute_path(options.profiles_file) if options.profiles_file else None,
-        ctx_min=options.ctx_min,
-        depths=_depths(options.depths),
-        **{name: value for name, value in given.items() if value is not None},
+    return checked(
+        {
+            "engine": engine.name,
+            "binary": tuple(binaries),
+            "model": tuple(_absolute_path(path) for path in models),
+            "space": _absolute_path(options.space) if options.space else None,
+            "fixed": tuple(_absolute(fixed)),
+            "env": {**env, **_environment(options.env)},
+            "pasted": tuple(_absolute(pasted)) if pasted or program else None,
+            "profiles": tuple(options.profiles),
+            "profiles_file": _absolute_path(options.profiles_file) if options.profiles_file else None,
+            "ctx_min": options.ctx_min,
+            "depths": _depths(options.depths),
+            **{name: value for name, value in given.items() if value is not None},
+        }
     )
+
+
+def checked(values: Mapping[str, object]) -> StudyDefinition:
+    """The definition of these values. Raises BadInput for one that cannot be."""
+    try:
+        return StudyDefinition.model_validate(values)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        name = str(mistake["loc"][0]) if mistake["loc"] else "the study"
+        raise BadInput(
+            f"--{name.replace('_', '-')} {mistake['input']}: {mistake['msg'].lower()}",
+            advice="`tuner run --help` explains the options",
+        ) from error
 
 
 def default_name(definition: StudyDefinition) -> str:

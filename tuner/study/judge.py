@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tuner.domain.measurement import Measurement
 from tuner.domain.profile import Profile
+from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.domain.workload import Workload
 
@@ -22,6 +23,13 @@ def constraints(outcome: Outcome, measurement: Measurement | None, profiles: Seq
         least = min(unmet, key=lambda needs: sum(needs.values()))
         missed.update(least)
     return missed
+
+
+def told_objectives(record: TrialRecord, workload: Workload) -> tuple[float, float, float] | None:
+    """What the search learns of a closed trial: its objectives if it ran well, else None."""
+    if record.verdict is None or record.verdict.outcome is not Outcome.OK:
+        return None
+    return objectives(record.measurement, workload)
 
 
 def objectives(measurement: Measurement | None, workload: Workload) -> tuple[float, float, float] | None:

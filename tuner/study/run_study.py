@@ -40,6 +40,11 @@ def _measure_baseline(kit: Kit) -> TrialRecord:
     known = baseline_of(kit.pool.records())
     if known is not None and known.verdict is not None and known.verdict.outcome is Outcome.OK:
         return known
+    if known is None and any(_took_the_machine_down(record) for record in kit.pool.records()):
+        raise BaselineFailed(
+            "The machine went down while the baseline ran; it is not launched again",
+            advice="when you have mended the cause, start a new study with --name",
+        )
     kit.observer.phase("baseline", "the engine as you have it today")
     kit.pool.enqueue(kit.frozen.baseline, BASELINE_NOTE)
     proposal = kit.pool.ask()
@@ -54,6 +59,10 @@ def _measure_baseline(kit: Kit) -> TrialRecord:
         )
     _show_best(kit, record)
     return record
+
+
+def _took_the_machine_down(record: TrialRecord) -> bool:
+    return record.is_baseline and record.verdict is not None and record.verdict.outcome is Outcome.HOST_CRASH
 
 
 def _enqueue_seeds(kit: Kit, baseline: TrialRecord) -> None:

@@ -9,7 +9,7 @@ from tuner.domain.configuration import Configuration
 from tuner.domain.measurement import Measurement, RequestFailure
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Explanation, Outcome, Verdict
-from tuner.study.judge import constraints, objectives
+from tuner.study.judge import constraints, told_objectives
 from tuner.study.kit import Kit, TrialFiles
 from tuner.study.protocols import Process, RunningClient
 from tuner.workload.measure import WorkloadResult, WorkloadRun
@@ -250,8 +250,7 @@ def _close(
     kit: Kit, launch: Launch, record: TrialRecord, verdict: Verdict, measurement: Measurement | None
 ) -> TrialRecord:
     closed = record.model_copy(update={"finished_at": time.time(), "verdict": verdict, "measurement": measurement})
-    told = objectives(measurement, kit.frozen.workload) if verdict.outcome is Outcome.OK else None
-    kit.pool.tell(closed, told, confirm=launch.confirms)
+    kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload), confirm=launch.confirms)
     kit.observer.trial_finished(closed, verdict)
     return closed
 

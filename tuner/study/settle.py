@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
-from tuner.study.judge import constraints
+from tuner.study.judge import constraints, told_objectives
 from tuner.study.kit import Kit
 
 
@@ -16,12 +14,16 @@ def settle(kit: Kit) -> None:
         kit.observer.note(f"stopped what an earlier run left behind: {told}")
     kit.pool.drop_unrecorded()
     for confirm in (False, True):
-        for record in kit.pool.records(confirm=confirm):
-            if record.verdict is None:
-                verdict = _verdict_of_open(kit, record)
-                kit.observer.note(f"trial {record.folder} was left open: {verdict.outcome.value}, {verdict.reason}")
-                closed = record.model_copy(update={"verdict": verdict, "finished_at": time.time()})
-                kit.pool.tell(closed, None, confirm=confirm)
+        for record in kit.pool.untold(confirm=confirm):
+            closed = record if record.verdict is not None else _closed(kit, record)
+            kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload), confirm=confirm)
+
+
+def _closed(kit: Kit, record: TrialRecord) -> TrialRecord:
+    verdict = _verdict_of_open(kit, record)
+    kit.observer.note(f"trial {record.folder} was left open: {verdict.outcome.value}, {verdict.reason}")
+    # When it ended is unknown: a night during which nothing ran must not be charged to the budget.
+    return record.model_copy(update={"verdict": verdict})
 
 
 def _verdict_of_open(kit: Kit, record: TrialRecord) -> Verdict:

@@ -118,6 +118,9 @@ class LlamaServerClient:
             return stream.silence(deadline_s)
         except httpx.HTTPError as error:
             return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
+        except ValueError:
+            # A server that dies can leave half an event behind.
+            return RequestFailure(kind="connection_lost", detail="the stream broke off within an event")
         return stream.timing()
 
     def _get(self, path: str) -> Any:
