@@ -54,7 +54,7 @@ def _measure_baseline(kit: Kit) -> TrialRecord:
     if verdict.outcome is not Outcome.OK:
         raise BaselineFailed(
             f"The baseline did not run: {verdict.outcome.value}, {verdict.reason}",
-            where=verdict.log,
+            where=str(kit.folder / verdict.log) if verdict.log else None,
             advice=verdict.explanation.repair if verdict.explanation else None,
         )
     _show_best(kit, record)

@@ -23,8 +23,10 @@ class LlamaServerClient:
     """Speaks to one server. Thread-safe, as httpx's client is."""
 
     def __init__(self, base_url: str) -> None:
-        # No proxy from the environment: the server under test is on this machine.
-        self._http = httpx.Client(base_url=base_url, timeout=10.0, trust_env=False)
+        # No proxy from the environment: the server under test is on this machine. No connection is kept: the server
+        # closes idle ones after seconds, and a request on one that it is just closing would look like a crash.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(base_url=base_url, timeout=10.0, trust_env=False, limits=limits)
 
     def close(self) -> None:
         """Closes the connections."""
