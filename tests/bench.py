@@ -5,6 +5,7 @@ What a study left is read with SQLite and psutil alone, so that a mistake of the
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,7 +58,6 @@ class Bench:
 
     folder: Path
     monkeypatch: pytest.MonkeyPatch
-    capture: pytest.CaptureFixture[str]
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
@@ -86,15 +86,14 @@ class Bench:
 
     def tuner(self, *words: str) -> Said:
         """The command in this process. What would be a traceback for a user is an exception here."""
-        self.capture.readouterr()
         code = 0
-        with _handlers_kept():
+        out, err = io.StringIO(), io.StringIO()
+        with _handlers_kept(), redirect_stdout(out), redirect_stderr(err):
             try:
                 main(list(words))
             except SystemExit as ended:
                 code = int(ended.code or 0)
-        said = self.capture.readouterr()
-        return Said(code, said.out, said.err)
+        return Said(code, out.getvalue(), err.getvalue())
 
     def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
         """The command as a program of its own, in a session of its own."""
@@ -200,17 +199,22 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(
-    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Bench]:
+def bench(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    with bench_in(tmp_path, tiny_model, monkeypatch) as made:
+        yield made
+
+
+@contextmanager
+def bench_in(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A bench in a folder. Afterwards nothing that it started may be left."""
     for name in list(os.environ):
         if name.startswith(("FAKE_", "TUNER_", "LLAMA_ARG_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("FAKE_RIG", str(RIGS / "default.toml"))
     monkeypatch.setenv("FAKE_TIME_SCALE", "0.0002")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.gguf").symlink_to(tiny_model)
-    made = Bench(tmp_path, monkeypatch, capsys)
+    monkeypatch.chdir(folder)
+    (folder / "tiny.gguf").symlink_to(model)
+    made = Bench(folder, monkeypatch)
     yield made
     for process in made.started:
         if process.poll() is None:

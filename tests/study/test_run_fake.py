@@ -218,13 +218,24 @@ def test_one_command_written_in_many_ways_is_one_study(bench: Bench, written: li
 
 def test_several_models_are_a_parameter(bench: Bench) -> None:
     other = write_tiny_gguf(bench.folder / "other.gguf", layers=2, embd=64)
-    words = bench.quick("--trials", "8", "--confirm-rounds", "2", "--model", str(other))
+    space = bench.file(
+        "space.toml",
+        """
+schema_version = 1
+engine = "llama_server"
+[parameters.model]
+kind = "model"
+flag = "--model"
+about = "The file."
+""",
+    )
+    words = bench.quick("--trials", "8", "--confirm-rounds", "2", "--model", str(other), "--space", str(space))
     said = bench.tuner(*words)
     assert said.code == 0, said.err
     records = bench.records()
     models = [value_of(record, "--model") for record in records]
     assert models[0] == str(bench.model), "the first one is the baseline's"
-    assert set(models) == {str(bench.model), str(other)}
+    assert models == [str(bench.model), str(other)]
     assert all(argv(record).count("--model") == 1 for record in records)
 
 
