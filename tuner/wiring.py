@@ -162,7 +162,6 @@ def open_kit(folder: StudyFolder, observer: Observer, *, accept_changes: bool = 
     with StudyLock(folder.lock_path), storage_errors(folder.storage_path):
         frozen = prepare(folder, accept_changes=accept_changes)
         yield Kit(
-            folder=folder.path,
             frozen=frozen,
             engine=load_engine(frozen.definition.engine),
             pool=_pool(folder, frozen),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -62,7 +62,8 @@ def candidates(
 def finalists(frozen: FrozenStudy, searched: Sequence[TrialRecord], limit: int) -> list[TrialRecord]:
     """At most `limit` configurations, the baseline not among them, that serve all profiles best together.
 
-    One is taken after the other, each time the one that adds most to the sum of the profiles' best scores.
+    One is taken after the other, each time the one that adds most to the sum of the profiles' best scores. The first
+    is taken in any case: one launch of each is no evidence that the baseline is the best.
     """
     baseline = baseline_of(searched)
     tables = [
@@ -85,13 +86,21 @@ def finalists(frozen: FrozenStudy, searched: Sequence[TrialRecord], limit: int) 
         }
         fingerprint = max(worth, key=lambda candidate: worth[candidate])
         if worth[fingerprint] <= 0:
-            break
+            if chosen:
+                break
+            fingerprint = max(known, key=lambda one: _overall(one, tables))
         chosen.append(known.pop(fingerprint))
         best = [
             max(reached, table[fingerprint][0]) if fingerprint in table else reached
             for table, reached in zip(tables, best, strict=True)
         ]
     return chosen
+
+
+def _overall(fingerprint: str, tables: Sequence[Mapping[str, tuple[float, TrialRecord]]]) -> tuple[int, float]:
+    """How many profiles a configuration serves, and the sum of their scores."""
+    scores = [table[fingerprint][0] for table in tables if fingerprint in table]
+    return len(scores), sum(scores)
 
 
 def recommend(
@@ -123,8 +132,7 @@ def _recommend_one(
 ) -> Recommendation:
     ranked = candidates(profile, frozen, searched)
     if confirmed_ones:
-        known = confirmed_ones | {baseline.configuration.fingerprint}
-        ranked = [pair for pair in ranked if pair[1].configuration.fingerprint in known]
+        ranked = [pair for pair in ranked if pair[1].configuration.fingerprint in confirmed_ones]
     candidate = ranked[0][1] if ranked else baseline
     launches = _launches(candidate, measured) or [candidate]
     compared = _gain(profile, frozen, candidate, baseline, measured)

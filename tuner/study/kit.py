@@ -41,8 +41,6 @@ class StartProcess(Protocol):
 class Kit:
     """The objects of one run of one study."""
 
-    folder: Path
-    """The study's folder, for telling where something lies."""
     frozen: FrozenStudy
     engine: Engine
     pool: Pool

@@ -52,10 +52,11 @@ def _measure_baseline(kit: Kit) -> TrialRecord:
     verdict = record.verdict
     assert verdict is not None
     if verdict.outcome is not Outcome.OK:
+        repair = verdict.explanation.repair if verdict.explanation else None
         raise BaselineFailed(
             f"The baseline did not run: {verdict.outcome.value}, {verdict.reason}",
-            where=str(kit.folder / verdict.log) if verdict.log else None,
-            advice=verdict.explanation.repair if verdict.explanation else None,
+            where=str(kit.trial_files(record.number, False).log_path),
+            advice=(repair or "read the log's last lines") + "; the same `tuner run` then tries it again",
         )
     _show_best(kit, record)
     return record

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from tuner.domain.workload import Content
 from tuner.workload.texts import code, english_words, maths, prose_en, prose_zh, tool
@@ -70,7 +71,7 @@ def instruction(content: Content, seed: int) -> str:
 
     About 50 to 200 tokens, so that it, the opening and a chat template fit into the workload's room for them.
     """
-    return _TASKS[content](_dice("task", content, seed)).instruction
+    return _task(content, seed).instruction
 
 
 def opening(content: Content, seed: int) -> str:
@@ -78,7 +79,7 @@ def opening(content: Content, seed: int) -> str:
 
     Base models do not answer instructions; from these words they too continue in the wanted kind of text.
     """
-    return _TASKS[content](_dice("task", content, seed)).opening
+    return _task(content, seed).opening
 
 
 def salt(seed: str) -> str:
@@ -92,6 +93,12 @@ def salt(seed: str) -> str:
     thing = f"{dice.pick(english_words.QUALITIES)} {dice.pick(english_words.THINGS)}"
     mark = hashlib.sha256(seed.encode()).hexdigest()[:24]
     return f"{name} filed these papers as {mark}, beside the {thing}.\n\n"
+
+
+@lru_cache(maxsize=256)
+def _task(content: Content, seed: int) -> Task:
+    # Some take a tenth of a second to write, and every launch asks for the same few between its requests.
+    return _TASKS[content](_dice("task", content, seed))
 
 
 def _dice(purpose: str, content: Content, seed: int) -> Dice:
