@@ -88,7 +88,8 @@ def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | N
 def _can_hold(expression: str, parameters: Sequence[Parameter]) -> bool:
     """Whether some values of the parameters that are left make the expression true."""
     by_name = {parameter.name: parameter for parameter in parameters}
-    names = sorted(parse(expression).names() & by_name.keys())
+    parsed = parse(expression)
+    names = sorted((parsed.names() | parsed.words()) & by_name.keys())
     domains = [by_name[name].choices for name in names]
     # A range of numbers is taken to hold what is asked of it: only choices were narrowed.
     if any(domain is None for domain in domains):
@@ -112,7 +113,8 @@ def _missing_flag(name: str, flag: str, around: Surroundings) -> str:
 
 def _told(expression: str, facts: Mapping[str, Value | None]) -> str:
     """The facts that an expression names, with their values: `machine.gpus is 0`."""
-    names = [name for name in sorted(parse(expression).names()) if name in facts]
+    parsed = parse(expression)
+    names = [name for name in sorted(parsed.names() | parsed.words()) if name in facts]
     told = [f"{name} is {'unknown' if facts[name] is None else facts[name]}" for name in names]
     return ", ".join(told) or "it is not so"
 
@@ -263,9 +265,11 @@ def _check_expressions(file: SpaceFile, around: Surroundings) -> None:
 
 
 def _usable_rules(file: SpaceFile, parameters: Sequence[Parameter]) -> list[Rule]:
-    """The rules that still have a parameter to speak of."""
+    """The rules that still have a parameter to speak of, and none to compare with that is gone."""
     names = {parameter.name for parameter in parameters}
-    return [rule for rule in file.rules if parse(rule.require).names() & names]
+    gone = file.parameters.keys() - names
+    parsed = [(rule, parse(rule.require)) for rule in file.rules]
+    return [rule for rule, said in parsed if said.names() & names and not said.words() & gone]
 
 
 def _usable_seeds(file: SpaceFile, parameters: Sequence[Parameter]) -> tuple[tuple[Seed, ...], list[Dropped]]:
