@@ -59,7 +59,7 @@ def flags(*spellings: str, **entries: Any) -> FlagCatalogue:
 
 def space_file(text: str) -> SpaceFile:
     """A space file from its tables; every parameter without an `about` gets one."""
-    tables = re.sub(r"(?m)^(\[parameters\.\w+\])$", r'\1' + '\nabout = "something"', text)
+    tables = re.sub(r"(?m)^(\[parameters\.\w+\])$", r"\1" + '\nabout = "something"', text)
     return parse_toml(f'schema_version = 1\nengine = "llama_server"\n{tables}', SpaceFile, where="test.toml")
 
 
@@ -71,7 +71,9 @@ def resolved(text: str, known: FlagCatalogue | None = None, **around: Any) -> Se
     return resolve(file, Surroundings(**values | around))
 
 
-def shipped(known: FlagCatalogue, gpus: int, *, mtp: bool = False, experts: bool = False, **changes: Any) -> SearchSpace:
+def shipped(
+    known: FlagCatalogue, gpus: int, *, mtp: bool = False, experts: bool = False, **changes: Any
+) -> SearchSpace:
     """The llama-server space that comes with the tuner, for a machine with so many GPUs."""
     around = Surroundings(
         facts=facts(
@@ -136,7 +138,9 @@ def spaces(draw: st.DrawFn) -> SearchSpace:
         one = draw(parameters(name))
         if made and draw(st.booleans()):
             on = draw(st.sampled_from(made))
-            one = one.model_copy(update={"when": f'{on.name} == "{on.default}"' if isinstance(on.default, str) else on.name})
+            one = one.model_copy(
+                update={"when": f'{on.name} == "{on.default}"' if isinstance(on.default, str) else on.name}
+            )
         made.append(one)
     return SearchSpace(engine="llama_server", parameters=tuple(made))
 

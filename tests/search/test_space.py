@@ -37,7 +37,9 @@ def test_completion_is_stable_and_has_exactly_what_is_active(of: SearchSpace, da
     done = complete(of, given_values)
     assert complete(of, done.values) == done
     for one in of.parameters:
-        active = one.when is None or evaluate(one.when, {p.name: done.values.get(p.name) for p in of.parameters}) is True
+        active = (
+            one.when is None or evaluate(one.when, {p.name: done.values.get(p.name) for p in of.parameters}) is True
+        )
         assert (one.name in done.values) is active
         if active:
             assert done.values[one.name] == given_values[one.name]

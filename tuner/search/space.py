@@ -69,6 +69,5 @@ def _random_value(parameter: Parameter, rng: np.random.Generator) -> Value:
     assert parameter.low is not None
     assert parameter.high is not None
     if isinstance(parameter.low, int) and isinstance(parameter.high, int):
-        step = int(parameter.step or 1)
-        return parameter.low + step * int(rng.integers((parameter.high - parameter.low) // step + 1))
+        return int(rng.integers(parameter.low, parameter.high + 1))
     return float(rng.uniform(parameter.low, parameter.high))
