@@ -13,7 +13,7 @@ from tuner.search.space_file import ChoiceTable, read_space_file
 
 def test_strings_stay_strings_and_numbers_keep_their_kind() -> None:
     file = space_file(
-        '[parameters.x]\nflag = "--x"\ndefault = "on"\nchoices = ["on", "1", 1, 1.0, true, { value = 2, requires = "f" }]'
+        '[parameters.x]\nflag = "--x"\ndefault = ""\nchoices = ["on", "1", 1, 1.0, true, { value = 2, requires = "" }]'
     )
     choices = file.parameters["x"].choices
     assert choices is not None
