@@ -64,12 +64,12 @@ def record(
     outcome: Outcome | None = Outcome.OK,
     seconds: float = 60.0,
     note: str = "",
-    **constraints: float,
+    constraints: Mapping[str, float] | None = None,
 ) -> TrialRecord:
     """A trial that took `seconds`; open for no outcome."""
     verdict = None
     if outcome is not None:
-        verdict = Verdict(outcome=outcome, reason="because", constraints=constraints)
+        verdict = Verdict(outcome=outcome, reason="because", constraints=dict(constraints or {}))
     return TrialRecord(
         number=number,
         stage=stage,

@@ -29,7 +29,6 @@ class Parameter(BaseModel):
     choices: tuple[Value, ...] | None = None
     low: int | float | None = None
     high: int | float | None = None
-    step: int | float | None = None
     log: bool = False
     default: Value
     """What the engine does when it is not told; lies in the domain."""

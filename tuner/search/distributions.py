@@ -66,6 +66,5 @@ def _distribution(parameter: Parameter) -> BaseDistribution | None:
     if low == high:
         return None
     if isinstance(low, int) and isinstance(high, int):
-        return IntDistribution(low, high, log=parameter.log, step=int(parameter.step or 1))
-    step = None if parameter.step is None else float(parameter.step)
-    return FloatDistribution(float(low), float(high), log=parameter.log, step=step)
+        return IntDistribution(low, high, log=parameter.log)
+    return FloatDistribution(float(low), float(high), log=parameter.log)

@@ -6,8 +6,9 @@
     operator    = == | != | < | <= | > | >= | contains
     operand     = name | number | word | "quoted text"
 
-A bare word on the right that is no known name stands for itself, so strings need no quotes. Evaluation is
-three-valued: a name without a value makes its condition unknown (None), and the caller decides what unknown means.
+After ==, != and contains, a bare word that is no known name stands for itself, so strings need no quotes; what is
+greater or less is a number or a name. Evaluation is three-valued: a name without a value makes its condition unknown
+(None), and the caller decides what unknown means.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _COMPARE: dict[str, Callable[[Value, Value], bool]] = {
     ">=": operator.ge,
     "contains": lambda whole, part: str(part) in str(whole),
 }
+_ORDERING = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,12 @@ class _Condition:
     operand: _Word | Value | None = None
 
     def names(self) -> set[str]:
-        return {self.name}
+        """What must have a value for this to be true or false."""
+        return {self.name} | (self.words() if self.op in _ORDERING else set())
+
+    def words(self) -> set[str]:
+        """The bare words on the right, be they names or texts."""
+        return {self.operand.text} if isinstance(self.operand, _Word) else set()
 
     def evaluate(self, values: Mapping[str, Value | None]) -> bool | None:
         left = values.get(self.name)
@@ -58,7 +65,8 @@ class _Condition:
             return bool(left)
         right: Value | None
         if isinstance(self.operand, _Word):
-            right = values.get(self.operand.text) if self.operand.text in values else self.operand.text
+            word = self.operand.text
+            right = values.get(word) if word in values or self.op in _ORDERING else word
         else:
             right = self.operand
         if right is None:
@@ -76,6 +84,9 @@ class _Joined:
 
     def names(self) -> set[str]:
         return set().union(*(part.names() for part in self.parts))
+
+    def words(self) -> set[str]:
+        return set().union(*(part.words() for part in self.parts))
 
     def evaluate(self, values: Mapping[str, Value | None]) -> bool | None:
         results = [part.evaluate(values) for part in self.parts]
@@ -103,7 +114,10 @@ def parse(text: str) -> Expression:
 
 
 def evaluate(text: str, values: Mapping[str, Value | None]) -> bool | None:
-    """The truth of `text` for `values`; None where a name that decides it has no value."""
+    """The truth of `text` for `values`; None where a name that decides it has no value.
+
+    A name that may stand on the right of == and has no value must be in `values`, as None.
+    """
     return parse(text).evaluate(values)
 
 

@@ -20,8 +20,9 @@ def context_ladder(least: int, trained: int) -> tuple[int, ...]:
     while size > least:
         sizes |= {size, size * 3 // 4}
         size //= 2
-    rounded = {-(-size // CONTEXT_STEP) * CONTEXT_STEP for size in sizes if size >= least}
-    return tuple(sorted(min(size, max(trained, least)) for size in rounded | {min(least, trained)}))
+    wanted = {size for size in sizes if size >= least} | {min(least, trained)}
+    rounded = {-(-size // CONTEXT_STEP) * CONTEXT_STEP for size in wanted}
+    return tuple(sorted({min(size, trained) for size in rounded}))
 
 
 def device_choices(devices: Sequence[Device]) -> tuple[str, ...]:
@@ -35,7 +36,10 @@ def split_choices(devices: Sequence[Device]) -> tuple[str, ...]:
     """Shares in percent around the ratio of free memory, tilted towards each device; the plain ratio comes first.
 
     Two devices get every five percent from 10 to 90; for more, each device in turn gets 10 and 20 points more or less.
+    One device has nothing to share.
     """
+    if len(devices) < 2:
+        return ()
     memory = [device.free_mib or device.total_mib or 1 for device in devices]
     shares = [100 * part / sum(memory) for part in memory]
     if len(devices) == 2:

@@ -117,21 +117,30 @@ class TrialPool:
     @classmethod
     def open_file(cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe) -> TrialPool:
         """The pool of the study `name` in the SQLite file at `path`, made if it is not there."""
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(path, timeout=_LOCK_WAIT_S, check_same_thread=False)
+
         with storage_errors(path):
             # Write-ahead logging, for all connections: a reader never blocks the run, and a kill loses nothing.
-            with closing(sqlite3.connect(path, timeout=_LOCK_WAIT_S)) as connection:
+            with closing(connect()) as connection:
                 connection.execute("PRAGMA journal_mode=wal")
                 (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if state != "ok":
                 raise sqlite3.DatabaseError(state)
-            options = {"connect_args": {"timeout": _LOCK_WAIT_S}}
-            return cls(optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=options), name, space, sampler)
+            # No path in the URL: a `?` ends it, Optuna reads braces as a template, and SQLAlchemy undoes `%` since 2.1.
+            storage = optuna.storages.RDBStorage("sqlite:///study.db", engine_kwargs={"creator": connect})
+            return cls(storage, name, space, sampler)
 
     def enqueue(self, values: dict[str, Value], origin: str) -> None:
         """Puts a configuration in the queue that `ask` serves first. `origin` is the seed's name.
 
-        The queue lies in the storage, so it survives a kill.
+        The queue lies in the storage, so it survives a kill. What waits in it already, as an interrupted trial does,
+        is not put there again.
         """
+        waiting = self._search.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        if any(trial.user_attrs.get(_ORIGIN) == origin for trial in waiting):
+            return
         self._search.enqueue_trial(to_optuna(self._space, values), user_attrs={_ORIGIN: origin})
 
     def origins(self) -> set[str]:

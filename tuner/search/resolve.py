@@ -88,7 +88,8 @@ def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | N
 def _can_hold(expression: str, parameters: Sequence[Parameter]) -> bool:
     """Whether some values of the parameters that are left make the expression true."""
     by_name = {parameter.name: parameter for parameter in parameters}
-    names = sorted(parse(expression).names() & by_name.keys())
+    parsed = parse(expression)
+    names = sorted((parsed.names() | parsed.words()) & by_name.keys())
     domains = [by_name[name].choices for name in names]
     # A range of numbers is taken to hold what is asked of it: only choices were narrowed.
     if any(domain is None for domain in domains):
@@ -112,26 +113,35 @@ def _missing_flag(name: str, flag: str, around: Surroundings) -> str:
 
 def _told(expression: str, facts: Mapping[str, Value | None]) -> str:
     """The facts that an expression names, with their values: `machine.gpus is 0`."""
-    names = [name for name in sorted(parse(expression).names()) if name in facts]
+    parsed = parse(expression)
+    names = [name for name in sorted(parsed.names() | parsed.words()) if name in facts]
     told = [f"{name} is {'unknown' if facts[name] is None else facts[name]}" for name in names]
     return ", ".join(told) or "it is not so"
 
 
 def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tuple[Parameter | None, list[Dropped]]:
     choices, notes = _choices(name, table, around)
+    unknown = _unknown_facts(table, around)
+    if unknown:
+        return None, [*notes, Dropped(name=name, reason=f"needs {', '.join(unknown)}; here unknown")]
     low, high = _bound(name, table.low, around), _bound(name, table.high, around)
-    present = around.present.get(name)
-    if choices is None and (low is None or high is None):
-        raise BadInput(f"Parameter `{name}` needs `choices`, or both `low` and `high`")
+    if low is not None and high is not None:
+        if table.log and low <= 0:
+            raise BadInput(f"Parameter `{name}`: with `log`, `low` must be above zero, not {low}")
+        if table.step is not None:
+            choices, low, high = _steps(low, high, table.step), None, None
+        elif isinstance(low, float) or isinstance(high, float):
+            low, high = float(low), float(high)
     if choices is not None and not choices:
         return None, [*notes, Dropped(name=name, reason="none of its values is possible here")]
     default = _fact_or_value(table.default, around)
     if default is None:
         default = _implied_default(table, choices, low)
     assert default is not None
-    if isinstance(present, int | float) and not isinstance(present, bool) and choices is not None:
-        # A command line does not tell 0 from 0.0: the spelling of the file wins.
-        present = next((choice for choice in choices if choice == present), present)
+    default = _spelled(default, choices, low)
+    present = around.present.get(name)
+    if present is not None:
+        present = _spelled(present, choices, low)
     if present is not None and choices is not None and present not in choices:
         choices = (*choices, present)
     elif isinstance(present, int | float) and low is not None and high is not None:
@@ -148,8 +158,7 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
         choices=choices,
         low=low,
         high=high,
-        step=table.step,
-        log=table.log,
+        log=table.log and low is not None and low > 0,
         default=present if present is not None else default,
         when=table.when,
         role="context" if table.kind == "context" else table.role,
@@ -157,6 +166,28 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
     if not parameter.contains(parameter.default):
         raise BadInput(f"Parameter `{name}`: its default {parameter.default!r} lies outside its own domain")
     return parameter, notes
+
+
+def _unknown_facts(table: ParameterTable, around: Surroundings) -> list[str]:
+    """The facts that the bounds and the default stand for and that are not known here."""
+    written = (table.low, table.high, table.default)
+    return sorted({w for w in written if isinstance(w, str) and w in around.facts and around.facts[w] is None})
+
+
+def _steps(low: int | float, high: int | float, step: int | float) -> tuple[Value, ...]:
+    """Every value from `low` in steps, up to `high`: as choices, so that a user's own value can stand between them."""
+    values = [low + index * step for index in range(int((high - low) / step + 1e-9) + 1)]
+    # A sum of tenths is no tenth.
+    return tuple(value if isinstance(value, int) else round(float(value), 12) for value in values)
+
+
+def _spelled(value: Value, choices: tuple[Value, ...] | None, low: int | float | None) -> Value:
+    """A number as the domain writes it: neither a command line nor a person tells 0 from 0.0."""
+    if isinstance(value, str | bool):
+        return value
+    if choices is None:
+        return float(value) if isinstance(low, float) else value
+    return next((choice for choice in choices if not isinstance(choice, bool) and choice == value), value)
 
 
 def _implied_default(table: ParameterTable, choices: tuple[Value, ...] | None, low: int | float | None) -> Value | None:
@@ -202,8 +233,9 @@ def _choices(name: str, table: ParameterTable, around: Surroundings) -> tuple[tu
 def _generated_choices(table: ParameterTable, around: Surroundings) -> tuple[Value, ...] | None:
     """Choices that follow from the machine instead of the file."""
     if table.kind == "context":
-        least, trained = around.facts.get("study.ctx_min"), around.facts.get("model.trained_context")
-        return context_ladder(int(least or 4096), int(trained or 32768))
+        least = int(around.facts.get("study.ctx_min") or 4096)
+        trained = int(around.facts.get("model.trained_context") or max(least, 32768))
+        return context_ladder(least, trained)
     if table.kind == "device":
         return device_choices(around.devices)
     if table.kind == "split":
@@ -263,9 +295,11 @@ def _check_expressions(file: SpaceFile, around: Surroundings) -> None:
 
 
 def _usable_rules(file: SpaceFile, parameters: Sequence[Parameter]) -> list[Rule]:
-    """The rules that still have a parameter to speak of."""
+    """The rules that still have a parameter to speak of, and none to compare with that is gone."""
     names = {parameter.name for parameter in parameters}
-    return [rule for rule in file.rules if parse(rule.require).names() & names]
+    gone = file.parameters.keys() - names
+    parsed = [(rule, parse(rule.require)) for rule in file.rules]
+    return [rule for rule, said in parsed if said.names() & names and not said.words() & gone]
 
 
 def _usable_seeds(file: SpaceFile, parameters: Sequence[Parameter]) -> tuple[tuple[Seed, ...], list[Dropped]]:

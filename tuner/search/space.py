@@ -25,13 +25,19 @@ def complete(space: SearchSpace, values: Mapping[str, Value]) -> Configuration:
         _check(space, name, value)
     full = {parameter.name: values.get(parameter.name, parameter.default) for parameter in space.parameters}
     while True:
-        active = {name: value for name, value in full.items() if _is_active(space.by_name[name], full)}
+        seen = _with_absent(space, full)
+        active = {name: value for name, value in full.items() if _is_active(space.by_name[name], seen)}
         if active == full:
             return Configuration(values=active)
         full = active
 
 
-def _is_active(parameter: Parameter, values: Mapping[str, Value]) -> bool:
+def _with_absent(space: SearchSpace, values: Mapping[str, Value]) -> dict[str, Value | None]:
+    """The values, and None for every parameter that is switched off."""
+    return {**dict.fromkeys(space.by_name), **values}
+
+
+def _is_active(parameter: Parameter, values: Mapping[str, Value | None]) -> bool:
     return parameter.when is None or evaluate(parameter.when, values) is True
 
 
@@ -48,7 +54,8 @@ def _check(space: SearchSpace, name: str, value: Value) -> None:
 
 def violations(space: SearchSpace, configuration: Configuration) -> list[Rule]:
     """The rules that a configuration breaks. A rule about a parameter that is switched off is met."""
-    return [rule for rule in space.rules if evaluate(rule.require, configuration.values) is False]
+    values = _with_absent(space, configuration.values)
+    return [rule for rule in space.rules if evaluate(rule.require, values) is False]
 
 
 def random_values(space: SearchSpace, rng: np.random.Generator) -> dict[str, Value]:
@@ -62,6 +69,5 @@ def _random_value(parameter: Parameter, rng: np.random.Generator) -> Value:
     assert parameter.low is not None
     assert parameter.high is not None
     if isinstance(parameter.low, int) and isinstance(parameter.high, int):
-        step = int(parameter.step or 1)
-        return parameter.low + step * int(rng.integers((parameter.high - parameter.low) // step + 1))
+        return int(rng.integers(parameter.low, parameter.high + 1))
     return float(rng.uniform(parameter.low, parameter.high))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tuner.domain.configuration import Value
 from tuner.domain.errors import MissingFile
@@ -33,16 +33,31 @@ class ParameterTable(BaseModel):
     flag: str | None = None
     off_flag: str | None = None
     environment: str | None = None
-    choices: list[Value | ChoiceTable] | None = None
+    choices: list[Value | ChoiceTable] | None = Field(default=None, min_length=1)
     low: int | float | str | None = None
     high: int | float | str | None = None
-    step: int | float | None = None
+    step: int | float | None = Field(default=None, gt=0)
     log: bool = False
     default: Value | None = None
     when: str | None = None
     requires: str | None = None
     role: Literal["streams"] | None = None
     about: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> ParameterTable:
+        """A parameter that is applied to nothing would be searched for nothing."""
+        if self.kind == "environment" and not self.environment:
+            raise ValueError("needs `environment`, the variable's name")
+        if self.kind not in ("environment", "binary") and not (self.flag or (self.kind == "switch" and self.off_flag)):
+            raise ValueError("needs `flag`, the long spelling")
+        if self.kind == "switch" and not (self.choices and all(isinstance(choice, bool) for choice in self.choices)):
+            raise ValueError("a switch needs `choices` of true and false")
+        if self.kind in ("flag", "environment"):
+            bounds = [bound for bound in (self.low, self.high) if bound is not None]
+            if len(bounds) != (0 if self.choices else 2):
+                raise ValueError("needs `choices`, or else both `low` and `high`")
+        return self
 
 
 class SpaceFile(BaseModel):
