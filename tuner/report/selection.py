@@ -11,6 +11,7 @@ from tuner.domain.configuration import Value
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
 from tuner.domain.record import TrialRecord
+from tuner.domain.verdict import Outcome
 from tuner.report.gain import Gain, gain
 
 
@@ -39,10 +40,8 @@ class Recommendation(BaseModel):
 
 
 def baseline_of(searched: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The measured baseline, if there is one."""
-    return next((r for r in searched if r.is_baseline and r.verdict is not None and r.verdict.feasible), None) or next(
-        (r for r in searched if r.is_baseline and r.measurement is not None), None
-    )
+    """The measured baseline, if there is one; it need not meet any profile's needs."""
+    return next((r for r in searched if r.is_baseline and r.verdict and r.verdict.outcome is Outcome.OK), None)
 
 
 def candidates(
