@@ -13,6 +13,7 @@ from tuner.domain.errors import BadInput
 from tuner.domain.facts import EngineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.space import Parameter
+from tuner.domain.verdict import Outcome
 from tuner.process.boot import owner_alive
 from tuner.report.json_form import best_json, outcomes, status_json
 from tuner.report.selection import Recommendation, recommend
@@ -76,6 +77,9 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
         return
     typer.echo(f"{name}: {'running' if running else 'not running'}")
     typer.echo(f"  search    {_counts(outcomes(searched))}")
+    saved = form["outcomes"].get(Outcome.WILL_NOT_FIT.value, 0)
+    if saved:
+        typer.echo(f"  saved     {saved} launches that would not have fitted into memory")
     typer.echo(f"  confirm   {_counts(outcomes(confirmed))}")
     left = "" if budget.left_s is None else f", {budget.left_s / 60:.0f} min left"
     limit = "" if definition.trials is None else f", {budget.launched} of {definition.trials} trials"

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration
 from tuner.domain.measurement import Measurement
+from tuner.domain.memory import MemoryProjection
 from tuner.domain.verdict import Verdict
 
 
@@ -53,6 +54,8 @@ class TrialRecord(BaseModel):
     """What was started for the measurement: own port, alias and log flags included."""
     folder: str = ""
     """The trial's folder, relative to the study folder."""
+    projection: MemoryProjection | None = None
+    """What the engine's dry run said that it needs; None where none was made."""
     verdict: Verdict | None = None
     measurement: Measurement | None = None
 

@@ -31,7 +31,7 @@ from tuner.domain.verdict import Outcome
 from tuner.search.distributions import distributions, from_optuna, to_optuna
 from tuner.search.space import complete, random_values, violations
 
-CONSTRAINTS = ("outcome", "context", "streams")
+CONSTRAINTS = ("outcome", "memory", "context", "streams")
 """The constraints of every told trial, always all of them and in this order: Optuna's samplers rely on it."""
 
 OBJECTIVES = ("prefill_tps", "decode_tps", "context_tokens")

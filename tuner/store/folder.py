@@ -155,14 +155,16 @@ class TrialFolder:
         self.relative = relative
         """Relative to the study's folder."""
         self.log_path = path / "engine.log"
+        self.dry_run_log_path = path / "dry-run.log"
         self._requests: IO[str] | None = None
 
     def log_text(self) -> str:
         """The engine's log so far; empty if there is none."""
-        try:
-            return self.log_path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
+        return _text_so_far(self.log_path)
+
+    def dry_run_log_text(self) -> str:
+        """The dry run's log so far; empty if there is none."""
+        return _text_so_far(self.dry_run_log_path)
 
     def log_request(self, cell: str, counts: bool, answer: RequestTiming | RequestFailure) -> None:
         """Appends one line to `requests.jsonl`: the raw figures of one request."""
@@ -177,6 +179,13 @@ class TrialFolder:
         if self._requests is not None:
             self._requests.close()
             self._requests = None
+
+
+def _text_so_far(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def list_studies(studies: Path) -> list[str]:

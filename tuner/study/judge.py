@@ -11,13 +11,24 @@ from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.domain.workload import Workload
 
+_SHORT_OF_MEMORY = (Outcome.OUT_OF_MEMORY, Outcome.WILL_NOT_FIT)
 
-def constraints(outcome: Outcome, measurement: Measurement | None, profiles: Sequence[Profile]) -> dict[str, float]:
-    """Constraint -> violation, always the same names: the outcome, and what every profile finds missing.
+
+def constraints(
+    outcome: Outcome, measurement: Measurement | None, profiles: Sequence[Profile], *, memory_over_mib: float = 0.0
+) -> dict[str, float]:
+    """Constraint -> violation, always the same names: the outcome, memory, and what every profile finds missing.
+
+    `memory_over_mib` is by how much the device that is worst off misses its memory; negative where there is room.
 
     A configuration that serves one profile is feasible in the study; each profile applies its own needs again.
     """
-    missed: dict[str, float] = {"outcome": 0.0 if outcome is Outcome.OK else 1.0, "context": 0.0, "streams": 0.0}
+    missed: dict[str, float] = {
+        "outcome": 0.0 if outcome is Outcome.OK else 1.0,
+        "memory": max(memory_over_mib, 1.0) if outcome in _SHORT_OF_MEMORY else memory_over_mib,
+        "context": 0.0,
+        "streams": 0.0,
+    }
     if measurement is not None:
         unmet = [profile.unmet_needs(measurement) for profile in profiles]
         least = min(unmet, key=lambda needs: sum(needs.values()))

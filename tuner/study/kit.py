@@ -20,6 +20,10 @@ class TrialFiles(Protocol):
 
     relative: str
     log_path: Path
+    dry_run_log_path: Path
+
+    def dry_run_log_text(self) -> str:
+        """The dry run's log so far."""
 
     def log_text(self) -> str:
         """The engine's log so far."""

@@ -14,6 +14,7 @@ from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration, Value
 from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
+from tuner.domain.memory import MemoryProjection
 from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.record import Stage, TrialRecord
 from tuner.domain.space import SearchSpace
@@ -80,6 +81,16 @@ class Engine(Protocol):
 
     def for_measurement(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand:
         """`command` as a trial starts it. May change where it listens and what it logs, never how fast it is."""
+
+    def dry_run(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand | None:
+        """A command that makes the engine log what `command` would need, before it loads anything.
+
+        None where the engine has no such thing, or where `command` needs none. It is stopped once `projection` has
+        an answer, so it may go on to load.
+        """
+
+    def projection(self, log_text: str) -> MemoryProjection | None:
+        """What a dry run's log says, once it has said it all."""
 
     def clean_environment(self, inherited: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         """The environment without what would set flags unseen, and the names of what was left out."""

@@ -15,6 +15,9 @@ from tuner.study.kit import Kit
 from tuner.study.run_trial import Launch, run_trial
 from tuner.study.settle import settle
 
+_MISFITS_IN_A_ROW = 100
+"""A dry run costs a second and no budget: a search that finds nothing else to propose must end all the same."""
+
 
 def run_study(kit: Kit) -> None:
     """Creates or continues the study until its budget is used up.
@@ -90,6 +93,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     assert baseline.measurement is not None
     signs = frozenset(baseline.measurement.signs)
     announced = False
+    misfits = 0
     while True:
         now = budget(kit)
         expected = [baseline, *finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))]
@@ -107,8 +111,12 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
         kit.observer.time_left(now.search_left_s(expected), now.launched, now.trials_planned(expected))
         stage = Stage.SEARCH if proposal.seed_name is None else Stage.SEED
         launch = Launch(proposal.number, stage, proposal.configuration, proposal.seed_name or "", signs)
-        run_trial(kit, launch)
+        record = run_trial(kit, launch)
         _show_best(kit, baseline)
+        misfits = misfits + 1 if record.verdict and record.verdict.outcome is Outcome.WILL_NOT_FIT else 0
+        if misfits >= _MISFITS_IN_A_ROW:
+            kit.observer.note(f"the last {misfits} proposals would not fit into memory: the search ends here")
+            return
 
 
 def _show_best(kit: Kit, baseline: TrialRecord) -> None:

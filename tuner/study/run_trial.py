@@ -9,8 +9,10 @@ from tuner.domain.configuration import Configuration
 from tuner.domain.measurement import Measurement, RequestFailure
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Explanation, Outcome, Verdict
+from tuner.study.dry_run import project_memory
 from tuner.study.judge import constraints, told_objectives
 from tuner.study.kit import Kit, TrialFiles
+from tuner.study.memory import MemoryLimits
 from tuner.study.protocols import Process, RunningClient
 from tuner.workload.measure import WorkloadResult, WorkloadRun
 
@@ -55,8 +57,14 @@ def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
     record = _open_record(kit, launch, files, port)
     kit.pool.save(record, confirm=launch.confirms)
     kit.observer.trial_started(launch.stage, launch.number, difference_text(kit, launch.configuration))
+    measurement: Measurement | None = None
     try:
-        verdict, measurement = _launch_and_measure(kit, launch, record, files, port)
+        record = _with_projection(kit, launch, record, files)
+        over = _memory_over(kit, record)
+        if over is not None and over[1] > 0:
+            verdict = _will_not_fit(kit, record, *over)
+        else:
+            verdict, measurement = _launch_and_measure(kit, launch, record, files, port)
     except KeyboardInterrupt:
         interrupted = Verdict(outcome=Outcome.INTERRUPTED, reason="stopped by the user", log=_log_of(files))
         _close(kit, launch, record, interrupted, None)
@@ -64,6 +72,33 @@ def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
     finally:
         files.close()
     return _close(kit, launch, record, verdict, measurement)
+
+
+def _with_projection(kit: Kit, launch: Launch, record: TrialRecord, files: TrialFiles) -> TrialRecord:
+    """The record with what the engine's dry run says. What was measured before, and the baseline, need none."""
+    if launch.is_baseline or launch.confirms or record.command is None:
+        return record
+    projection = project_memory(kit, record.command, files, marker=_marker(kit, launch))
+    return record.model_copy(update={"projection": projection})
+
+
+def _memory_over(kit: Kit, record: TrialRecord) -> tuple[str, float] | None:
+    """The device that is worst off, and the MiB by which it misses its memory; None without a projection."""
+    if record.projection is None:
+        return None
+    over = MemoryLimits.learned(kit.pool.records()).over(record.projection)
+    return max(over.items(), key=lambda pair: pair[1])
+
+
+def _will_not_fit(kit: Kit, record: TrialRecord, device: str, over_mib: float) -> Verdict:
+    assert record.projection is not None
+    needed = record.projection.needed_mib[device]
+    return Verdict(
+        outcome=Outcome.WILL_NOT_FIT,
+        reason=f"{device} would miss {over_mib:.0f} MiB: the engine projects {needed:.0f} MiB; not launched",
+        constraints=constraints(Outcome.WILL_NOT_FIT, None, kit.frozen.profiles, memory_over_mib=over_mib),
+        log=f"{record.folder}/dry-run.log",
+    )
 
 
 def difference_text(kit: Kit, configuration: Configuration) -> str:
@@ -250,8 +285,15 @@ def _close(
     kit: Kit, launch: Launch, record: TrialRecord, verdict: Verdict, measurement: Measurement | None
 ) -> TrialRecord:
     closed = record.model_copy(update={"finished_at": time.time(), "verdict": verdict, "measurement": measurement})
+    over = _memory_over(kit, closed)
+    if over is not None and verdict.outcome is not Outcome.WILL_NOT_FIT:
+        # Only now is known what this launch itself has shown.
+        missed = constraints(verdict.outcome, measurement, kit.frozen.profiles, memory_over_mib=over[1])
+        if verdict.outcome is Outcome.OK:
+            missed["memory"] = min(missed["memory"], 0.0)
+        closed = closed.model_copy(update={"verdict": verdict.model_copy(update={"constraints": missed})})
     kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload), confirm=launch.confirms)
-    kit.observer.trial_finished(closed, verdict)
+    kit.observer.trial_finished(closed, closed.verdict or verdict)
     return closed
 
 

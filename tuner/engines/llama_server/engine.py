@@ -13,6 +13,7 @@ from tuner.domain.configuration import Configuration, Value
 from tuner.domain.errors import BadInput, EngineNotFound
 from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
+from tuner.domain.memory import MemoryProjection
 from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation
@@ -20,7 +21,7 @@ from tuner.engines.arguments import arguments, chosen, environment
 from tuner.engines.llama_server.client import LlamaServerClient
 from tuner.engines.llama_server.exits import explain_exit
 from tuner.engines.llama_server.help_text import parse_devices, parse_help, parse_version
-from tuner.engines.llama_server.log_facts import explain_live, not_as_asked, settings_from_log
+from tuner.engines.llama_server.log_facts import explain_live, not_as_asked, projected_memory, settings_from_log
 from tuner.engines.llama_server.model_file import read_model
 from tuner.engines.llama_server.pasted import Argument, parse_arguments, split_command
 
@@ -171,6 +172,25 @@ class LlamaServer:
                 argv += [flag, value]
         # Without it an abort starts a debugger to print a backtrace, which can hang for minutes.
         return LaunchCommand(argv=tuple(argv), env={**command.env, "GGML_NO_BACKTRACE": "1"})
+
+    def dry_run(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand | None:
+        """The command with the engine's fit pass on, whose projection is logged before any weight is loaded.
+
+        None where the build has no fit pass, or where the command leaves the placement to it: what is placed by free
+        memory fits by definition.
+        """
+        launched = self.for_measurement(command, facts, port=port, alias=alias)
+        argv = list(launched.argv)
+        if "--fit" not in argv or argv[argv.index("--fit") + 1] == "on":
+            return None
+        argv[argv.index("--fit") + 1] = "on"
+        return LaunchCommand(argv=tuple(argv), env=launched.env)
+
+    def projection(self, log_text: str) -> MemoryProjection | None:
+        """What the dry run's log says, once it has said it all; None before, or if it never does."""
+        if "projected to use" not in log_text:
+            return None
+        return projected_memory(log_text)
 
     def clean_environment(self, inherited: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         """The environment without variables that set flags behind the command's back, and the names of those."""

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
-
 from tuner.domain.measurement import ActualSettings
+from tuner.domain.memory import MemoryProjection
 
 HOST = "CPU"
 """The device name under which all host memory is counted."""
@@ -93,19 +92,6 @@ _NOTEWORTHY: tuple[tuple[str, str], ...] = (
     (r"send_error: .*error: (.+)", "a request was answered with an error ({0})"),
 )
 """The same for what a person should know, though the run is the one that was asked for."""
-
-
-class MemoryProjection(BaseModel):
-    """What the engine's fit pass expects to need, before any weight is loaded. All in MiB."""
-
-    model_config = ConfigDict(frozen=True)
-
-    needed_mib: dict[str, float]
-    """Device -> model, context and compute buffers of the target model."""
-    free_mib: dict[str, float]
-    """Device -> memory that is free now. For the CPU all memory, since the engine compares with that."""
-    speculation_mib: float | None = None
-    """What a draft model or MTP context adds on all devices together. It is not part of `needed_mib`."""
 
 
 def clean_lines(log_text: str) -> list[str]:

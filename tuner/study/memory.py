@@ -1,0 +1,90 @@
+"""What does not fit is not launched: the engine's projection, corrected by what the study has seen.
+
+The projection leaves things out: a draft model, buffers that grow under load, limits that nobody reports. So the error
+is learned, a device at a time, with and without speculation apart: from launches that were measured, how much more they
+held than projected; from launches that ran out of memory, how little is too much.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tuner.domain.memory import MemoryProjection
+from tuner.domain.record import TrialRecord
+from tuner.domain.verdict import Outcome
+
+_SPREADS = 2.0
+"""How many standard deviations of the error are kept as a margin."""
+_BETWEEN = 0.5
+"""Where between the largest that fitted and the smallest that did not the line is drawn."""
+
+_Class = tuple[str, bool]
+"""Device, and whether a draft is loaded."""
+
+
+@dataclass
+class MemoryLimits:
+    """What one study has learned about each device."""
+
+    errors: dict[_Class, list[float]] = field(default_factory=dict)
+    """MiB held beyond the projection, of every launch that was measured."""
+    fitted: dict[_Class, float] = field(default_factory=dict)
+    """The largest projection, in MiB, that ran."""
+    failed: dict[_Class, float] = field(default_factory=dict)
+    """The smallest projection, in MiB, that ran out of memory."""
+
+    @classmethod
+    def learned(cls, records: Iterable[TrialRecord]) -> MemoryLimits:
+        """The limits that these trials show."""
+        limits = cls()
+        for record in records:
+            if record.projection is not None and record.verdict is not None:
+                limits._take(record, record.projection)
+        return limits
+
+    def over(self, projection: MemoryProjection) -> dict[str, float]:
+        """Device -> MiB by which a launch would miss its memory; negative where there is room."""
+        return {device: self._over(device, projection) for device in projection.needed_mib}
+
+    def _over(self, device: str, projection: MemoryProjection) -> float:
+        key = (device, projection.speculates)
+        needed = projection.needed_mib[device]
+        over = -math.inf
+        if device in projection.free_mib:
+            over = needed + self._margin(key) - projection.free_mib[device]
+        if key in self.failed:
+            over = max(over, needed - self._line(key))
+        return over if over > -math.inf else -needed
+
+    def _line(self, key: _Class) -> float:
+        """The largest projection that is still launched after one ran out of memory."""
+        failed, fitted = self.failed[key], self.fitted.get(key, 0.0)
+        # A projection that failed once and fitted another time says that something else took the memory.
+        return fitted + _BETWEEN * (failed - fitted) if fitted < failed else failed - 1.0
+
+    def _margin(self, key: _Class) -> float:
+        errors = self.errors.get(key, [])
+        if not errors:
+            return 0.0
+        spread = statistics.stdev(errors) if len(errors) > 1 else abs(errors[0])
+        # The mean of few launches is itself uncertain: the margin shrinks as evidence grows.
+        return statistics.fmean(errors) + _SPREADS * spread / math.sqrt(len(errors))
+
+    def _take(self, record: TrialRecord, projection: MemoryProjection) -> None:
+        verdict, measurement = record.verdict, record.measurement
+        assert verdict is not None
+        for device, needed in projection.needed_mib.items():
+            key = (device, projection.speculates)
+            if verdict.outcome is Outcome.OUT_OF_MEMORY:
+                blamed = verdict.explanation.device if verdict.explanation else None
+                # A log that names no device leaves them all under suspicion.
+                if blamed is None or blamed == device or blamed not in projection.needed_mib:
+                    self.failed[key] = min(self.failed.get(key, needed), needed)
+            elif verdict.outcome is Outcome.OK and measurement is not None:
+                self.fitted[key] = max(self.fitted.get(key, needed), needed)
+                held = measurement.actual.buffers_mib.get(device)
+                if held is not None:
+                    self.errors.setdefault(key, []).append(held - needed)
