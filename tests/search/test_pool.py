@@ -30,9 +30,7 @@ SPACE = space(
     parameter("threads", low=1, high=8, default=8),
     rules=["chunk <= batch"],
 )
-SMALL = space(
-    parameter("a", [1, 2, 3]), parameter("b", ["x", "y"]), parameter("c", [True, False]), rules=["a != 2 or c"]
-)
+SMALL = space(parameter("a", [1, 2, 3]), parameter("b", ["x", "y"]), rules=["a != 2 or b == x"])
 
 Opener = Callable[..., TrialPool]
 
@@ -96,7 +94,7 @@ def test_the_file_is_sqlite_in_wal_mode_and_can_be_read_while_it_is_written(open
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-@pytest.mark.parametrize("name", ["plain", "with space", "a?b#c%20d", "ünï", "d{e}'\"f"])
+@pytest.mark.parametrize("name", ["with space", "ünï?b#c%20d{e}'\"f"])
 def test_the_file_is_where_it_was_asked_for(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / name
@@ -158,7 +156,7 @@ def test_a_small_space_is_searched_to_its_end_which_is_noticed(opened: Opener) -
         close(pool, proposal)
     assert len(found) == len(set(found))
     assert set(found) == all_configurations(SMALL)
-    assert len(found) == 10
+    assert len(found) == 5
     assert opened(SMALL).ask() is None
 
 
