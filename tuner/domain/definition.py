@@ -32,7 +32,7 @@ class StudyDefinition(BaseModel):
     """One or two depths to measure at; empty: chosen from the context and the baseline's prefill speed."""
     predict_tokens: int = Field(default=128, ge=2)
     repeats: int = Field(default=1, ge=1)
-    decode_limit_s: float = Field(default=60.0, gt=0)
-    hours: float | None = Field(default=None, gt=0)
+    decode_limit_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     trials: int | None = Field(default=None, gt=0)
     confirm_rounds: int = Field(default=3, ge=2)
