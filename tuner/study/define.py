@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import shutil
@@ -56,6 +57,7 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
     programs = list(options.binary) or ([program] if program else [])
     binaries = [_program(name) for name in programs] if programs else [str(engine.find_binary())]
     given = {
+        "ctx_min": options.ctx_min,
         "hours": options.hours,
         "trials": options.trials,
         "confirm_rounds": options.confirm_rounds,
@@ -63,11 +65,11 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
         "repeats": options.repeats,
         "decode_limit_s": options.decode_limit_s,
     }
-    for name in ("hours", "trials"):
+    for name in ("hours", "trials", "decode_limit_s"):
         value = given[name]
-        if value is not None and value <= 0:
-            raise BadInput(f"--{name} must be above zero, not {value}")
-    for name, least in (("confirm_rounds", 2), ("predict_tokens", 2), ("repeats", 1)):
+        if value is not None and not 0 < value < math.inf:
+            raise BadInput(f"--{name.replace('_', '-')} must be a number above zero, not {value}")
+    for name, least in (("confirm_rounds", 2), ("predict_tokens", 2), ("repeats", 1), ("ctx_min", 1)):
         value = given[name]
         if value is not None and value < least:
             raise BadInput(f"--{name.replace('_', '-')} must be at least {least}, not {value}")
@@ -81,7 +83,6 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
         pasted=tuple(_absolute(pasted)) if pasted or program else None,
         profiles=tuple(options.profiles),
         profiles_file=_absolute_path(options.profiles_file) if options.profiles_file else None,
-        ctx_min=options.ctx_min,
         depths=_depths(options.depths),
         **{name: value for name, value in given.items() if value is not None},
     )
@@ -95,7 +96,7 @@ def default_name(definition: StudyDefinition) -> str:
 
 def _models_in(engine: Engine, words: Sequence[str]) -> list[str]:
     """The model file among a command's words."""
-    for flag, value in zip(words, [*words[1:], ""], strict=True):
+    for flag, value in zip(words, [*words, ""][1:], strict=True):
         name, equals, attached = flag.partition("=")
         if name in engine.model_flags:
             return [attached if equals else value]
