@@ -38,8 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-Looked = dict[tuple[Any, ...], Surveyed]
-_surveyed: Looked = {}
+_surveyed: dict[tuple[Any, ...], Surveyed] = {}
 
 
 def frozen(*model: str, rig: str = "cpu_only", **asked: Any) -> FrozenStudy:
@@ -50,7 +49,7 @@ def frozen(*model: str, rig: str = "cpu_only", **asked: Any) -> FrozenStudy:
     }  # fmt: skip
     made = StudyDefinition(**values | asked)
     engine = LlamaServer()
-    key = (made.binary, made.model, rig, made.fixed, made.pasted)
+    key = (made.binary, made.model, rig)
     if key not in _surveyed:
         _surveyed[key] = survey(engine, made, SOURCES)
     return freeze(engine, made, _surveyed[key], SOURCES)
