@@ -46,8 +46,8 @@ def measurement(
     results = [
         CellResult(
             cell=cell,
-            decode_tps=decode if isinstance(decode, float) else decode.get((cell.content, cell.depth)),
-            prefill_tps=prefill if isinstance(prefill, float) else prefill.get(cell.depth),
+            decode_tps=decode.get((cell.content, cell.depth)) if isinstance(decode, Mapping) else decode,
+            prefill_tps=prefill.get(cell.depth) if isinstance(prefill, Mapping) else prefill,
         )
         for cell in taken
     ]

@@ -30,9 +30,7 @@ SPACE = space(
     parameter("threads", low=1, high=8, default=8),
     rules=["chunk <= batch"],
 )
-SMALL = space(
-    parameter("a", [1, 2, 3]), parameter("b", ["x", "y"]), parameter("c", [True, False]), rules=["a != 2 or c"]
-)
+SMALL = space(parameter("a", [1, 2]), parameter("b", ["x", "y"]), rules=["a != 2 or b == x"])
 
 Opener = Callable[..., TrialPool]
 
@@ -96,7 +94,7 @@ def test_the_file_is_sqlite_in_wal_mode_and_can_be_read_while_it_is_written(open
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-@pytest.mark.parametrize("name", ["plain", "with space", "a?b#c%20d", "ünï", "d{e}'\"f"])
+@pytest.mark.parametrize("name", ["with space", "ünï?b#c%20d{e}'\"f"])
 def test_the_file_is_where_it_was_asked_for(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / name
@@ -120,8 +118,8 @@ def test_nothing_is_proposed_twice_whatever_became_of_it_and_all_proposals_keep_
     ]
     pool = opened(sampler=tpe)
     seen: set[str] = set()
-    for index in range(18):
-        if index % 9 == 8:
+    for index in range(14):
+        if index == 9:
             pool = opened(sampler=tpe)
         proposal = ask(pool)
         assert proposal.configuration == complete(SPACE, proposal.configuration.values)
@@ -129,7 +127,7 @@ def test_nothing_is_proposed_twice_whatever_became_of_it_and_all_proposals_keep_
         assert proposal.configuration.fingerprint not in seen
         seen.add(proposal.configuration.fingerprint)
         close(pool, proposal, outcomes[index % len(outcomes)], known=index % 4 != 0)
-    assert len(pool.records()) == len(seen) == 18
+    assert len(pool.records()) == len(seen) == 14
 
 
 def test_what_another_run_has_open_is_known_too(opened: Opener) -> None:
@@ -158,7 +156,7 @@ def test_a_small_space_is_searched_to_its_end_which_is_noticed(opened: Opener) -
         close(pool, proposal)
     assert len(found) == len(set(found))
     assert set(found) == all_configurations(SMALL)
-    assert len(found) == 10
+    assert len(found) == 3
     assert opened(SMALL).ask() is None
 
 

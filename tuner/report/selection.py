@@ -109,16 +109,25 @@ def recommend(
 
     The candidate of a profile is settled by the search: the best of what was confirmed, or of everything while
     nothing is. Its gain then comes from the confirm stage's launches alone, which had no part in choosing it: what
-    the search saw of a winner is inflated by the choice. A gain that is not measurable is no reason to change anything.
+    the search saw of a winner is inflated by the choice. A gain that is not measurable is no reason to change anything,
+    and what failed in one of its launches there is nothing to rely on.
     """
     baseline = baseline_of(searched)
     if baseline is None:
         return []
+    unsound = {record.configuration.fingerprint for record in confirmed if _failed(record) and not record.is_baseline}
+    searched = [r for r in searched if r.is_baseline or r.configuration.fingerprint not in unsound]
     measured = [record for record in confirmed if record.verdict and record.verdict.feasible and record.measurement]
     confirmed_ones = {r.configuration.fingerprint for r in measured if not r.is_baseline}
     return [
         _recommend_one(profile, frozen, searched, baseline, measured, confirmed_ones) for profile in frozen.profiles
     ]
+
+
+def _failed(record: TrialRecord) -> bool:
+    """Whether a launch came to an end that speaks against its configuration."""
+    verdict = record.verdict
+    return verdict is not None and verdict.outcome is not Outcome.INTERRUPTED and not verdict.feasible
 
 
 def _recommend_one(

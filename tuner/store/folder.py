@@ -86,6 +86,7 @@ class StudyFolder:
 
         Raises:
             NotPermitted: the place cannot be written.
+            BadInput: the definition cannot be written down.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,8 +102,10 @@ class StudyFolder:
             write_definition(draft / "study.toml", definition)
             draft.rename(self.path)
         except OSError as error:
-            shutil.rmtree(draft, ignore_errors=True)
             raise NotPermitted(f"Cannot make the study's folder: {error}", where=str(self.path)) from error
+        finally:
+            # Gone already when it was renamed.
+            shutil.rmtree(draft, ignore_errors=True)
 
     def rewrite(self, definition: StudyDefinition) -> None:
         """Replaces `study.toml` in one piece."""

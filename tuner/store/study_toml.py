@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import MissingFile
+from tuner.domain.errors import BadInput, MissingFile
 from tuner.domain.toml_text import parse_toml
 
 _COMMENTS = {
@@ -32,7 +32,11 @@ _COMMENTS = {
 
 
 def write_definition(path: Path, definition: StudyDefinition) -> None:
-    """Writes the file, every key with its comment; keys without a value are commented out."""
+    """Writes the file, every key with its comment; keys without a value are commented out.
+
+    Raises:
+        BadInput: a name in it is not UTF-8, as file names need not be and TOML must be.
+    """
     lines: list[str] = []
     values = definition.model_dump(mode="json")
     env = values.pop("env")
@@ -41,7 +45,14 @@ def write_definition(path: Path, definition: StudyDefinition) -> None:
         lines += [f"# {name} =" if value is None else f"{name} = {_toml(value)}", ""]
     lines += [f"# {_COMMENTS['env']}", "[env]"]
     lines += [f"{_toml(name)} = {_toml(value)}" for name, value in env.items()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    try:
+        written = ("\n".join(lines) + "\n").encode()
+    except UnicodeEncodeError as error:
+        name = error.object[error.start - 40 : error.end].splitlines()[-1]
+        raise BadInput(
+            f"A name is not valid UTF-8: {name.encode(errors='backslashreplace').decode()}", advice="rename the file"
+        ) from error
+    path.write_bytes(written)
 
 
 def read_definition(path: Path) -> StudyDefinition:

@@ -66,6 +66,7 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
     programs = list(options.binary) or ([program] if program else [])
     binaries = [_program(name) for name in programs] if programs else [str(engine.find_binary())]
     given = {
+        "ctx_min": options.ctx_min,
         "hours": options.hours,
         "trials": options.trials,
         "confirm_rounds": options.confirm_rounds,
@@ -112,7 +113,7 @@ def default_name(definition: StudyDefinition) -> str:
 
 def _models_in(engine: Engine, words: Sequence[str]) -> list[str]:
     """The model file among a command's words."""
-    for flag, value in zip(words, [*words[1:], ""], strict=True):
+    for flag, value in zip(words, [*words, ""][1:], strict=True):
         name, equals, attached = flag.partition("=")
         if name in engine.model_flags:
             return [attached if equals else value]

@@ -1,0 +1,267 @@
+"""What a study is held to, looked up by the real adapter from the fake engine and from real model files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import MACHINE
+from tests.fake_engine.tiny_gguf import write_tiny_gguf
+from tests.search.spaces import SHIPPED
+from tuner.domain.definition import StudyDefinition
+from tuner.domain.errors import BadInput, EngineNotFound, MissingFile, UnknownFlag
+from tuner.domain.frozen import FrozenStudy
+from tuner.domain.space import SearchSpace
+from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content
+from tuner.engines.llama_server.engine import LlamaServer
+from tuner.search.space import complete, violations
+from tuner.study.create import Sources, Surveyed, freeze, survey
+
+TESTS = Path(__file__).resolve().parents[1]
+BINARY = TESTS / "fake_engine" / "llama_server.py"
+SOURCES = Sources(
+    SHIPPED / "llama_server.toml",
+    SHIPPED / "profiles.toml",
+    lambda devices: MACHINE.model_copy(update={"gpus": tuple(device.name for device in devices)}),
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "plain": str(write_tiny_gguf(folder / "plain.gguf", layers=2, embd=64, vocab=300)),
+        "mtp": str(write_tiny_gguf(folder / "mtp.gguf", arch="qwen35", layers=4, embd=64, vocab=300, mtp=1)),
+        "short": str(write_tiny_gguf(folder / "short.gguf", layers=2, embd=64, vocab=300, context=8192)),
+    }
+
+
+_surveyed: dict[tuple[Any, ...], Surveyed] = {}
+
+
+def frozen(*model: str, rig: str = "cpu_only", **asked: Any) -> FrozenStudy:
+    """The study of a definition; what was found out about the same files is not looked up twice."""
+    values: dict[str, Any] = {
+        "engine": "llama_server", "binary": (str(BINARY),), "model": model, "profiles": ("coding-agent",),
+        "env": {"FAKE_RIG": str(TESTS / "rigs" / f"{rig}.toml")},
+    }  # fmt: skip
+    made = StudyDefinition(**values | asked)
+    engine = LlamaServer()
+    key = (made.binary, made.model, rig)
+    if key not in _surveyed:
+        _surveyed[key] = survey(engine, made, SOURCES)
+    return freeze(engine, made, _surveyed[key], SOURCES)
+
+
+def dropped(space: SearchSpace) -> dict[str, str]:
+    return {one.name: one.reason for one in space.dropped}
+
+
+def depths(study: FrozenStudy) -> tuple[int, ...]:
+    return study.workload.depths
+
+
+# ---- what is looked at -----------------------------------------------------------------------------------------------
+
+
+def test_everything_is_looked_up_once_and_frozen(models: dict[str, str]) -> None:
+    study = frozen(models["mtp"], rig="two_gpus")
+    (engine,) = study.engines
+    assert [device.name for device in engine.devices] == ["CUDA0", "CUDA1"]
+    assert engine.flags.knows("--ctx-size")
+    assert study.machine.gpus == ("CUDA0", "CUDA1")
+    assert (study.models[0].path, study.models[0].mtp_layers) == (models["mtp"], 1)
+    assert {"device", "split_mode", "tensor_split", "spec_draft_n_max"} <= study.space.by_name.keys()
+    assert FrozenStudy.model_validate_json(study.model_dump_json()) == study
+    assert frozen(models["mtp"], rig="two_gpus").study_id != study.study_id
+
+
+def test_a_machine_without_a_gpu_is_tuned_by_its_threads(models: dict[str, str]) -> None:
+    study = frozen(models["plain"])
+    names = study.space.by_name.keys()
+    assert {"threads", "threads_batch", "batch_size"} <= names
+    assert not {"device", "n_gpu_layers", "spec_draft_n_max"} & names
+    assert "engine.devices is 0" in dropped(study.space)["device"]
+    assert study.space.by_name["threads"].default == MACHINE.physical_cores
+    assert violations(study.space, complete(study.space, {})) == []
+
+
+def test_of_several_files_the_least_counts_and_the_file_becomes_a_parameter(models: dict[str, str]) -> None:
+    study = frozen(models["mtp"], models["plain"], models["short"])
+    assert study.space.by_name["model"].choices == (models["mtp"], models["plain"], models["short"])
+    assert study.space.with_role("context").default == 8192  # type: ignore[union-attr]
+    assert "spec_type=draft-mtp" in dropped(study.space)
+
+
+def test_what_is_missing_is_told(models: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(EngineNotFound):
+        frozen(models["plain"], binary=(str(tmp_path / "none"),))
+    with pytest.raises(MissingFile):
+        frozen(str(tmp_path / "none.gguf"))
+    (tmp_path / "text.gguf").write_text("not a model")
+    with pytest.raises(MissingFile):
+        frozen(str(tmp_path / "text.gguf"))
+    with pytest.raises(MissingFile):
+        frozen(models["plain"], space=str(tmp_path / "none.toml"))
+
+
+# ---- the user's own arguments ----------------------------------------------------------------------------------------
+
+
+def test_without_arguments_the_baseline_is_the_engine_as_it_comes(models: dict[str, str]) -> None:
+    study = frozen(models["plain"])
+    assert (study.baseline, study.fixed, study.baseline_arguments) == ({}, (), ())
+
+
+def test_a_fixed_flag_is_in_every_launch_and_not_searched(models: dict[str, str]) -> None:
+    study = frozen(models["plain"], fixed=("-b", "512", "--jinja"))
+    assert study.fixed == study.baseline_arguments == ("-b", "512", "--jinja")
+    assert "batch_size" not in study.space.by_name
+    assert "fixed by your own arguments" in dropped(study.space)["batch_size"]
+    assert study.baseline == {}
+    # The rule that compares with it forbids nothing any more.
+    assert violations(study.space, complete(study.space, {"ubatch_size": 2048})) == []
+
+
+def test_a_pasted_command_is_the_baseline_and_its_tunable_flags_are_tuned(models: dict[str, str]) -> None:
+    pasted = ("-m", models["plain"], "-ub", "300", "-ctk", "q8_0", "--jinja", "-np", "1", "--top-k", "20")
+    study = frozen(models["plain"], pasted=pasted)
+    assert study.baseline == {"ubatch_size": 300, "cache_type_k": "q8_0", "parallel": 1}
+    assert 300 in (study.space.by_name["ubatch_size"].choices or ())
+    assert study.space.by_name["ubatch_size"].default == 300
+    assert study.fixed == ("--jinja", "--top-k", "20")
+    assert study.baseline_arguments == pasted[2:]
+    complete(study.space, study.baseline)
+
+
+def test_fixed_and_pasted_together(models: dict[str, str]) -> None:
+    study = frozen(models["plain"], fixed=("-t", "4"), pasted=("-ub", "128", "-t", "6"))
+    assert "threads" not in study.space.by_name
+    assert study.baseline == {"ubatch_size": 128}
+    assert study.baseline_arguments == ("-t", "4", "-ub", "128", "-t", "6")
+
+
+def test_what_the_space_does_not_search_here_stays_as_it_was_written(models: dict[str, str]) -> None:
+    study = frozen(models["plain"], pasted=("-ngl", "all", "-sm", "layer", "-ub", "128"))
+    assert study.baseline == {"ubatch_size": 128}
+    assert study.fixed == ("-ngl", "all", "-sm", "layer")
+
+
+def test_a_flag_that_the_binary_does_not_know_is_told(models: dict[str, str]) -> None:
+    for words in ({"fixed": ("--ubatchsize", "1")}, {"pasted": ("--ubatchsize", "1")}):
+        with pytest.raises(UnknownFlag, match="--ubatchsize"):
+            frozen(models["plain"], **words)
+
+
+# ---- profiles and contexts -------------------------------------------------------------------------------------------
+
+
+def least(study: FrozenStudy) -> list[int]:
+    return [profile.least_context for profile in study.profiles]
+
+
+def test_profiles_ask_for_no_more_context_than_there_is(models: dict[str, str]) -> None:
+    both = ("coding-agent", "chat")
+    study = frozen(models["short"], profiles=both)
+    assert least(study) == [8192, 8192]
+    assert study.notes == ("least context lowered to 8192 tokens, all there is: coding-agent",)
+    assert least(frozen(models["plain"], profiles=both)) == [32768, 8192]
+    assert least(frozen(models["plain"], profiles=both, fixed=("-c", "4096"))) == [4096, 4096]
+
+
+def test_ctx_min_is_the_users_word_whatever_the_profiles_say(models: dict[str, str]) -> None:
+    for asked in (2048, 65536):
+        study = frozen(models["plain"], profiles=("coding-agent", "chat"), ctx_min=asked)
+        assert least(study) == [asked, asked]
+        context = study.space.with_role("context")
+        assert context is not None
+        assert context.choices is not None
+        assert context.choices[0] == asked
+    for words, cap in (({}, 8192), ({"fixed": ("-c", "4096")}, 4096)):
+        with pytest.raises(BadInput, match=f"{cap}"):
+            frozen(models["short"], ctx_min=16384, **words)
+
+
+def test_a_profile_of_ones_own_and_one_that_is_not_there(models: dict[str, str], tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("schema_version = 1\n[profiles.mine]\ndecode = 1\ncontents = { math = 1 }\ndepths = { deep = 1 }\n")
+    study = frozen(models["plain"], profiles=("mine",), profiles_file=str(own))
+    assert [profile.name for profile in study.profiles] == ["mine"]
+    assert {cell.content for cell in study.workload.cells} == {Content.MATH}
+    with pytest.raises(BadInput, match="nobody"):
+        frozen(models["plain"], profiles=("nobody",))
+    assert len(frozen(models["plain"], profiles=()).profiles) >= 4
+
+
+# ---- the workload ----------------------------------------------------------------------------------------------------
+
+
+def test_the_workload_is_the_union_of_what_the_profiles_need(models: dict[str, str]) -> None:
+    study = frozen(models["plain"], profiles=("coding-agent", "chat", "two-users"), depths=(512, 2048))
+    cells = set(study.workload.cells)
+    for profile in study.profiles:
+        assert set(profile.cells((512, 2048))) <= cells
+        # Prefill is measured with one stream, also for two users.
+        assert set(profile.depth_weights((512, 2048))) <= {c.depth for c in cells if c.streams == 1}
+    assert len(cells) == len(study.workload.cells)
+    assert Cell(content=Content.CODE, depth=512, streams=2) in cells
+    assert study.workload.context_needed <= min(least(study))
+
+
+def test_depths_suit_the_machine_and_the_least_context(models: dict[str, str]) -> None:
+    assert depths(frozen(models["plain"])) == (256, 1024)
+    assert depths(frozen(models["plain"], rig="two_gpus")) == (512, 8192)
+    room = 8192 - 128 - INSTRUCTION_TOKENS
+    assert depths(frozen(models["short"], rig="two_gpus")) == (512, room)
+    assert depths(frozen(models["plain"], ctx_min=512)) == (512 - 128 - INSTRUCTION_TOKENS,)
+    assert depths(frozen(models["plain"], depths=(2048, 512))) == (512, 2048)
+    assert depths(frozen(models["plain"], depths=(512, 512))) == (512,)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"depths": (8192,)}, "leaves room for 7808"),
+        ({"depths": (512, 8000)}, "8000"),
+        ({"depths": (8,)}, "too small"),
+        ({"ctx_min": 300}, "too small"),
+        ({"predict_tokens": 9000}, "too small"),
+    ],
+)
+def test_a_depth_that_cannot_be_measured_is_told(models: dict[str, str], asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        frozen(models["short"], **asked)
+
+
+def test_how_it_is_measured_is_as_it_was_asked(models: dict[str, str]) -> None:
+    workload = frozen(models["plain"], predict_tokens=32, repeats=3, decode_limit_s=5.0).workload
+    assert (workload.predict_tokens, workload.repeats, workload.decode_limit_s) == (32, 3, 5.0)
+
+
+# ---- a space of one's own --------------------------------------------------------------------------------------------
+
+OWN = """
+schema_version = 1
+engine = "llama_server"
+[parameters.ub]
+flag = "--ubatch-size"
+choices = [128, 512]
+default = 512
+about = "chunks"
+"""
+
+
+def test_a_space_of_ones_own_is_taken_strictly(models: dict[str, str], tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(OWN)
+    study = frozen(models["plain"], space=str(own), pasted=("-ub", "128", "-b", "512"))
+    assert list(study.space.by_name) == ["ub"]
+    assert (study.baseline, study.fixed) == ({"ub": 128}, ("-b", "512"))
+    own.write_text(OWN.replace("--ubatch-size", "--ubatchsize"))
+    with pytest.raises(UnknownFlag, match="--ubatchsize"):
+        frozen(models["plain"], space=str(own))
+    own.write_text(OWN.replace('engine = "llama_server"', 'engine = "other"'))
+    with pytest.raises(BadInput, match="other"):
+        frozen(models["plain"], space=str(own))
