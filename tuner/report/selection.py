@@ -11,6 +11,7 @@ from tuner.domain.configuration import Value
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
 from tuner.domain.record import TrialRecord
+from tuner.domain.verdict import Outcome
 from tuner.report.gain import Gain, gain
 
 
@@ -39,10 +40,13 @@ class Recommendation(BaseModel):
 
 
 def baseline_of(searched: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The measured baseline, if there is one."""
-    return next((r for r in searched if r.is_baseline and r.verdict is not None and r.verdict.feasible), None) or next(
-        (r for r in searched if r.is_baseline and r.measurement is not None), None
-    )
+    """The measured baseline, if there is one. One that broke off on its way, with half a measurement, is none."""
+    measured = [
+        r
+        for r in searched
+        if r.is_baseline and r.measurement is not None and r.verdict is not None and r.verdict.outcome is Outcome.OK
+    ]
+    return next((r for r in measured if r.verdict is not None and r.verdict.feasible), next(iter(measured), None))
 
 
 def candidates(
