@@ -141,8 +141,10 @@ class Bench:
 
     def engines(self) -> list[psutil.Process]:
         """Every living process of any engine that a study of this bench started."""
-        ids = [json.loads(path.read_text())["study_id"] for path in self.studies.glob("*/frozen.json")]
-        found = []
+        found, ids = [], []
+        for path in self.studies.glob("*/frozen.json"):
+            with suppress(ValueError, KeyError):  # Some tests damage it.
+                ids.append(json.loads(path.read_text())["study_id"])
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 marker = process.environ().get("TUNER_MARKER", "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -150,9 +149,7 @@ def test_the_space_follows_the_machine(bench: Bench, rig: str, tuned: set[str], 
     bench.assert_nothing_left()
 
 
-PASTED = (
-    "-c 65536 -ngl 999 --jinja --cache-type-k=q8_0 -ctv q8_0 -fa on --spec-type draft-mtp --draft-max 4 --temp 0.7"
-)
+PASTED = "-c 65536 -ngl 999 --jinja --cache-type-k=q8_0 -ctv q8_0 -fa on --spec-type draft-mtp --draft-max 4 --temp 0.7"
 
 
 def test_a_pasted_command_is_the_baseline_and_keeps_its_other_flags(bench: Bench) -> None:

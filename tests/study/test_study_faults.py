@@ -68,7 +68,9 @@ values = {{ batch_size = {mark}, spec_type = "draft-mtp" }}
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Iterator[tuple[Bench, dict[str, TrialRecord]]]:
+def faulty(
+    tmp_path_factory: pytest.TempPathFactory, tiny_model: Path
+) -> Iterator[tuple[Bench, dict[str, TrialRecord]]]:
     """One study in which every seed but the last meets another fault. Fault -> its record."""
     with (
         pytest.MonkeyPatch.context() as monkeypatch,

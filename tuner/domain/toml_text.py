@@ -23,7 +23,11 @@ def parse_toml(text: str, model: type[Model], *, where: str) -> Model:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"This is not valid TOML: {error}", where=where) from error
+        raise BadInput(
+            f"This is not valid TOML: {error}",
+            where=where,
+            advice='mend that line; texts stand in quotes, lists in brackets: name = "text", name = ["a", "b"]',
+        ) from error
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -33,7 +37,7 @@ def parse_toml(text: str, model: type[Model], *, where: str) -> Model:
 def _first_mistake(error: ValidationError, text: str, model: type[BaseModel], where: str) -> BadInput:
     """The first thing wrong in the file, in words, with the line where it stands."""
     detail = error.errors()[0]
-    place = [str(part) for part in detail["loc"] if not str(part).startswith("function-")]
+    place = [str(part) for part in detail["loc"] if not str(part).startswith(("function-", "["))]
     line = _line_of(text, place)
     place_told = ".".join(place) or "the file"
     where = f"{where}, line {line}" if line else where
@@ -44,7 +48,8 @@ def _first_mistake(error: ValidationError, text: str, model: type[BaseModel], wh
         )
         return BadInput(f"Unknown key `{place[-1]}` ({place_told})", where=where, advice=advice)
     message = detail["msg"].removeprefix("Value error, ")
-    return BadInput(f"{place_told}: {message}", where=where)
+    given = "" if isinstance(detail["input"], dict | list) else f", not {detail['input']!r}"
+    return BadInput(f"{place_told}: {message}{given}", where=where, advice="mend that line, then try again")
 
 
 def _known_keys(model: type[BaseModel]) -> list[str]:

@@ -118,4 +118,3 @@ def memory_told(measurement: Measurement) -> str:
     buffers = [f"{device} {mib:.0f} MiB" for device, mib in measurement.actual.buffers_mib.items()]
     rss = measurement.host_rss_peak_mib
     return ", ".join([*buffers, *([f"host process {rss:.0f} MiB"] if rss is not None else [])]) or "unknown"
-
