@@ -32,7 +32,11 @@ def parse_toml(text: str, model: type[Model], *, where: str) -> Model:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"This is not valid TOML: {error}", where=where) from error
+        raise BadInput(
+            f"This is not valid TOML: {error}",
+            where=where,
+            advice='mend that line; texts stand in quotes, lists in brackets: name = "text", name = ["a", "b"]',
+        ) from error
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -54,7 +58,8 @@ def _told(error: ValidationError, content: object, text: str, model: type[BaseMo
         )
         return BadInput(f"Unknown key `{key}` ({place_told})", where=where, advice=advice)
     message = detail["msg"].removeprefix("Value error, ")
-    return BadInput(f"{place_told}: {message}", where=where)
+    given = "" if isinstance(detail["input"], dict | list) else f", not {detail['input']!r}"
+    return BadInput(f"{place_told}: {message}{given}", where=where, advice="mend that line, then try again")
 
 
 def _most_telling(errors: list[ErrorDetails]) -> ErrorDetails:

@@ -52,7 +52,9 @@ def read_profiles(*paths: Path) -> dict[str, Profile]:
                 profiles[name] = Profile(name=name, **table.model_dump())
             except ValidationError as error:
                 message = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise BadInput(f"Profile `{name}`: {message}", where=str(path)) from error
+                raise BadInput(
+                    f"Profile `{name}`: {message}", where=str(path), advice="profiles.toml shows some that work"
+                ) from error
     return profiles
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import product
 
 from tuner.domain.configuration import Value
@@ -16,6 +17,8 @@ from tuner.domain.space import Dropped, Parameter, Rule, SearchSpace, Seed
 from tuner.search.expressions import evaluate, parse
 from tuner.search.placement import context_ladder, device_choices, split_choices
 from tuner.search.space_file import ChoiceTable, ParameterTable, SpaceFile
+
+_EXPLAINED = "search_spaces/README.md explains the keys"
 
 UNSET = "unset"
 """The value that leaves a flag or a variable out."""
@@ -164,7 +167,10 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
         role="context" if table.kind == "context" else table.role,
     )
     if not parameter.contains(parameter.default):
-        raise BadInput(f"Parameter `{name}`: its default {parameter.default!r} lies outside its own domain")
+        raise BadInput(
+            f"Parameter `{name}`: its default {parameter.default!r} lies outside its own domain",
+            advice="widen the domain, or name the engine's own default",
+        )
     return parameter, notes
 
 
@@ -205,7 +211,10 @@ def _fallback_default(
 ) -> Value:
     """A default whose choice was left out above gives way to the first one that is left; any other is a mistake."""
     if not any(note.name == f"{name}={default}" for note in notes):
-        raise BadInput(f"Parameter `{name}`: its default {table.default!r} is not among its choices")
+        raise BadInput(
+            f"Parameter `{name}`: its default {table.default!r} is not among its choices",
+            advice="add it to the choices: the default is what the engine does when it is not told",
+        )
     return choices[0]
 
 
@@ -261,7 +270,9 @@ def _allowed(flag: str | None, value: Value, flags: FlagCatalogue) -> bool:
 def _bound(name: str, bound: int | float | str | None, around: Surroundings) -> int | float | None:
     value = _fact_or_value(bound, around)
     if isinstance(value, str | bool):
-        raise BadInput(f"Parameter `{name}`: the bound {bound!r} is neither a number nor a fact with a number")
+        raise BadInput(
+            f"Parameter `{name}`: the bound {bound!r} is neither a number nor a fact with a number", advice=_EXPLAINED
+        )
     return value
 
 
@@ -291,7 +302,9 @@ def _check_expressions(file: SpaceFile, around: Surroundings) -> None:
     for seed in file.seeds:
         for name in seed.values:
             if name not in names:
-                raise BadInput(f"Seed `{seed.name}` sets `{name}`, which is no parameter")
+                nearest = get_close_matches(name, names, n=1)
+                advice = f"did you mean `{nearest[0]}`?" if nearest else f"parameters: {', '.join(sorted(names))}"
+                raise BadInput(f"Seed `{seed.name}` sets `{name}`, which is no parameter", advice=advice)
 
 
 def _usable_rules(file: SpaceFile, parameters: Sequence[Parameter]) -> list[Rule]:

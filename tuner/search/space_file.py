@@ -87,4 +87,4 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise MissingFile(f"Cannot read {path.name}: {error}", where=str(path)) from error
+        raise MissingFile(f"Cannot read {path.name}: {error}", where=str(path), advice="name a TOML file") from error

@@ -65,7 +65,7 @@ def read_definition(path: Path) -> StudyDefinition:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise MissingFile(f"Cannot read the study: {error}", where=str(path)) from error
+        raise MissingFile(f"Cannot read the study: {error}", where=str(path), advice="check its permissions") from error
     return parse_toml(text, StudyDefinition, where=str(path))
 
 

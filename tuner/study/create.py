@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner.domain.configuration import Value
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import BadInput
+from tuner.domain.errors import BadInput, UnknownFlag
 from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, MachineFacts, ModelFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
@@ -62,7 +62,11 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     own_space = definition.space is not None
     file = read_space_file(Path(definition.space) if definition.space else sources.space_file)
     if file.engine != engine.name:
-        raise BadInput(f"The search space is for {file.engine}, the study for {engine.name}", where=definition.space)
+        raise BadInput(
+            f"The search space is for {file.engine}, the study for {engine.name}",
+            where=definition.space,
+            advice="name another --space, or another --engine",
+        )
     own_profiles = [Path(definition.profiles_file)] if definition.profiles_file else []
     profiles = select_profiles(read_profiles(sources.profiles_file, *own_profiles), definition.profiles)
 
@@ -86,7 +90,11 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
         binaries=definition.binary,
         strict=own_space,
     )
-    space = resolve(file, around)
+    try:
+        space = resolve(file, around)
+    except (BadInput, UnknownFlag) as error:
+        error.where = error.where or definition.space
+        raise
     # What the space does not search here stays in every launch, as the user wrote it.
     searched = {name: spellings for name, spellings in searchable.items() if name in space.by_name}
     pasted = engine.understand(definition.pasted or (), flags, searched)
@@ -118,7 +126,10 @@ def _adapted(
 ) -> tuple[tuple[Profile, ...], list[str]]:
     """Profiles with the least context that can be had here, and what was lowered."""
     if ctx_min is not None and cap is not None and ctx_min > cap:
-        raise BadInput(f"--ctx-min {ctx_min} is more than the {cap} tokens that the model or your -c allows")
+        raise BadInput(
+            f"--ctx-min {ctx_min} is more than the {cap} tokens that the model or your -c allows",
+            advice=f"ask for {cap} or less",
+        )
     adapted, lowered = [], []
     for profile in profiles:
         least = max(ctx_min or 0, profile.least_context) if ctx_min is None else ctx_min

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -85,7 +86,6 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
             "pasted": tuple(_absolute(pasted)) if pasted or program else None,
             "profiles": tuple(options.profiles),
             "profiles_file": _absolute_path(options.profiles_file) if options.profiles_file else None,
-            "ctx_min": options.ctx_min,
             "depths": _depths(options.depths),
             **{name: value for name, value in given.items() if value is not None},
         }
@@ -113,9 +113,11 @@ def default_name(definition: StudyDefinition) -> str:
 
 def _models_in(engine: Engine, words: Sequence[str]) -> list[str]:
     """The model file among a command's words."""
-    for flag, value in zip(words, [*words, ""][1:], strict=True):
+    for flag, value in zip_longest(words, words[1:], fillvalue=""):
         name, equals, attached = flag.partition("=")
         if name in engine.model_flags:
+            if not (attached if equals else value):
+                raise BadInput(f"{name} needs the model's file", advice=f"write it after the flag: {name} FILE")
             return [attached if equals else value]
     return []
 

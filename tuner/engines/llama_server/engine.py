@@ -69,7 +69,10 @@ class LlamaServer:
         """
         flags = parse_help(self._output(binary, ["--help"], env))
         if not flags.knows("--ctx-size"):
-            raise EngineNotFound(f"{binary} does not look like llama-server: its --help has no --ctx-size")
+            raise EngineNotFound(
+                f"{binary} does not look like llama-server: its --help has no --ctx-size",
+                advice="name the program itself with --binary; other tools of llama.cpp are no servers",
+            )
         return EngineFacts(
             engine=self.name,
             binary=str(binary),

@@ -108,7 +108,7 @@ def parse_arguments(words: Sequence[str], flags: FlagCatalogue) -> tuple[list[Ar
                 value = "on"
                 notes.append(f"{flag} is written with a value in this build: {flag} on")
             else:
-                raise BadInput(f"{flag} needs a value")
+                raise BadInput(f"{flag} needs a value", advice=f"write it after the flag: {flag} VALUE")
         found.append(Argument(flag=flag, value=value if entry.takes_value else None, entry=entry))
     return found, notes
 
