@@ -66,11 +66,12 @@ def test_finalists_serve_all_profiles_together_one_after_the_other() -> None:
     assert finalists(study, searched, 0) == []
 
 
-def test_what_is_no_better_than_the_baseline_is_no_finalist() -> None:
+def test_without_anything_better_than_the_baseline_the_best_of_the_rest_is_confirmed_all_the_same() -> None:
     study = frozen([READER, WRITER])
-    assert finalists(study, [baseline(), found(1, 90, 90), found(2, 100, 100)], 2) == []
+    chosen = finalists(study, [baseline(), found(1, 90, 90), found(2, 99, 99)], 2)
+    assert [trial.number for trial in chosen] == [2]
     assert finalists(study, [baseline()], 2) == []
-    # Nor is what only repeats what a better one gives.
+    # What only repeats what a better one gives is no second finalist.
     assert finalists(study, [baseline(), found(1, 150, 150), found(2, 140, 140)], 2) == [found(1, 150, 150)]
 
 

@@ -142,7 +142,7 @@ def test_a_recommendation_is_read_in_ten_seconds() -> None:
 
 def test_every_ending_is_told_in_its_own_words() -> None:
     assert "1.50x baseline (not confirmed)" in told(None)
-    assert "keep the baseline (no measurable difference: 1.00x" in told(1.001)
+    assert "keep the baseline; the best candidate: no measurable difference: 1.00x" in told(1.001)
     assert "nothing that was measured meets this profile's needs" in told(least_context=10**6)
     study = frozen()
     (alone,) = recommend(study, [BASE], [])

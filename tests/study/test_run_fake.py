@@ -107,7 +107,7 @@ def test_a_record_lies_in_the_storage_before_its_engine_starts(bench: Bench) -> 
         f"""#!{sys.executable}
 import json, os, sqlite3, sys
 argv = sys.argv[1:]
-if "--alias" in argv:
+if "--alias" in argv and "dry-run" not in argv:
     with sqlite3.connect({str(bench.study() / "study.db")!r}) as database:
         rows = database.execute("SELECT value_json FROM trial_user_attributes WHERE key = 'record'").fetchall()
     open_ones = [record for (text,) in rows if "verdict" not in (record := json.loads(json.loads(text)))]
