@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from tests.builders import DEPTHS, frozen, measurement, profile, record
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
@@ -123,7 +124,7 @@ def test_tables_hold_medians_of_what_was_measured() -> None:
     assert decode_by_content(trials, workload) == {"code": {512: 45.0}, "tool x2": {512: 90.0}}
 
 
-def told(factor: float | None = 1.5, **changes: object) -> str:
+def told(factor: float | None = 1.5, **changes: Any) -> str:
     study = frozen([profile(**changes)])
     (best,) = recommend(study, [BASE, FAST], [] if factor is None else confirmed(factor))
     return "\n".join(recommendation_lines(best, study))
@@ -142,7 +143,7 @@ def test_a_recommendation_is_read_in_ten_seconds() -> None:
 
 def test_every_ending_is_told_in_its_own_words() -> None:
     assert "1.50x baseline (not confirmed)" in told(None)
-    assert "keep the baseline (no measurable difference: 1.00x" in told(1.001)
+    assert "keep the baseline; the best candidate: no measurable difference: 1.00x" in told(1.001)
     assert "nothing that was measured meets this profile's needs" in told(least_context=10**6)
     study = frozen()
     (alone,) = recommend(study, [BASE], [])
