@@ -79,7 +79,7 @@ def test_reading_does_not_hold_up_a_run(bench: Bench) -> None:
     """While a study is measured readers are answered, and the run ends as ever."""
     process = bench.start(*bench.quick("--trials", "2", "--confirm-rounds", "2"))
     bench.wait_for(lambda: (bench.study() / "frozen.json").is_file() and bench.raw_records(), process)
-    for _ in range(5):
+    for _ in range(3):
         assert bench.tuner("status", "s", "--json").code == 0
         assert bench.tuner("best", "s").code in (0, 2)
     out, err = process.communicate()
