@@ -38,6 +38,10 @@ _REPLACED = ("--host", "--port", "--alias", "--api-key", "--api-key-file", "--ss
 """Flags of a command that a measurement replaces or leaves out: they concern access and logs, not speed."""
 
 
+_LEFT_TO_THE_ENGINE: dict[str, tuple[Value, ...]] = {"--ctx-size": (0, -1)}
+"""Long spelling -> values that stand for the default; for every other flag it is -1."""
+
+
 class LlamaServer:
     """What the tuner needs to know of llama-server. Holds no process and no connection."""
 
@@ -118,11 +122,10 @@ class LlamaServer:
                 )
             if name is None:
                 kept += argument.tokens
+            elif (value := _value(argument)) in _LEFT_TO_THE_ENGINE.get(argument.entry.names[-1], (-1,)):
+                notes.append(f"{argument.flag} {value} leaves it to the engine, as by default")
             else:
-                present[name] = _value(argument)
-        if present.get("ctx_size") == 0:
-            del present["ctx_size"]
-            notes.append("-c 0 stands for the model's own context, which is the default")
+                present[name] = value
         return UnderstoodCommand(
             present=present,
             arguments=tuple(tokens),
