@@ -97,7 +97,7 @@ def _root(
 
 @app.command()
 def quickstart(
-    minutes: Annotated[float, typer.Option(help="Time for search and confirmation together.")] = 5.0,
+    minutes: Annotated[float, typer.Option(help="Time for search and confirmation together.")] = 6.0,
     studies: Studies = Path("studies"),
     name: Annotated[str, typer.Option(help="The study's name.")] = "quickstart",
 ) -> None:
