@@ -19,7 +19,8 @@ def trial_line(record: TrialRecord) -> str:
         return "running"
     seconds = f" ({record.seconds:.0f} s)" if record.seconds is not None else ""
     if measurement is None or not verdict.feasible:
-        return f"{verdict.outcome.value}: {verdict.reason}{seconds}"
+        log = f" [{verdict.log}]" if verdict.log else ""
+        return f"{verdict.outcome.value}: {verdict.reason}{seconds}{log}"
     return f"{speeds(measurement)}{seconds}"
 
 
