@@ -275,8 +275,11 @@ def _is_measured(record: TrialRecord) -> bool:
 
 
 def _set_constraints(trial: Trial, missed: Mapping[str, float]) -> None:
-    for name in CONSTRAINTS:
-        trial.set_constraint(name, missed.get(name, 0.0))
+    with warnings.catch_warnings():
+        # A trial that is told again after a kill has some of them already, and Optuna keeps those.
+        warnings.simplefilter("ignore")
+        for name in CONSTRAINTS:
+            trial.set_constraint(name, missed.get(name, 0.0))
 
 
 def _open(storage: optuna.storages.BaseStorage, name: str, objectives: int) -> optuna.Study:
