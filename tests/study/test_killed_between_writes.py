@@ -23,15 +23,16 @@ from tuner.store.folder import StudyFolder
 from tuner.study import run_trial
 from tuner.study.run_study import run_study
 
+# As Optuna's cache in front of this storage calls them.
 WRITES = (
     "create_new_study",
-    "create_new_trial",
-    "set_trial_param",
+    "_create_new_trial",
+    "_set_trial_param",
     "set_trial_state_values",
     "set_trial_user_attr",
     "set_trial_system_attr",
 )
-KILLS = 24
+KILLS = 14
 
 
 class Killed(BaseException):
@@ -97,7 +98,7 @@ def assert_whole(bench: Bench) -> None:
     assert len(measured) == len(set(measured)) == 4
     seeds = [record for record in searched if record.stage is Stage.SEED and record.verdict]
     (seed,) = [record for record in seeds if record.verdict and record.verdict.outcome is Outcome.OK]
-    assert seed.configuration.values["parallel"] == 1, "a seed is launched once, and whole"
+    assert seed.configuration.values == {"parallel": 1, "ubatch_size": 512}, "a seed is launched once, and whole"
     baselines = [record for record in searched if record.is_baseline and record.verdict]
     assert [record.verdict.outcome for record in baselines if record.verdict].count(Outcome.OK) == 1
     launches = Counter(
@@ -117,9 +118,9 @@ def test_no_kill_between_two_writes_breaks_a_study(frozen: tuple[Bench, FrozenSt
         shutil.rmtree(bench.study() / "trials")
 
     afresh()
-    writes = next(at for at in itertools.count(200, 100) if not run_and_die(bench, at))
+    writes = next(at for at in itertools.count(60, 10) if not run_and_die(bench, at))
     assert_whole(bench)
-    moments = random.Random(7).sample(range(1, min(writes, 120)), KILLS)
+    moments = random.Random(7).sample(range(1, writes), KILLS)
     for at in moments:
         afresh()
         if run_and_die(bench, at):
