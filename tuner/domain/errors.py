@@ -66,5 +66,9 @@ class BaselineFailed(TunerError):
     """The baseline could not be measured, so there is nothing to compare with."""
 
 
+class DeviceGone(TunerError):
+    """A device that the study was made with is no longer there, so every further figure would be another machine's."""
+
+
 class NotPermitted(TunerError):
     """The operating system does not allow what is needed."""

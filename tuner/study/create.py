@@ -46,11 +46,14 @@ class Surveyed:
 def survey(engine: Engine, definition: StudyDefinition, sources: Sources) -> Surveyed:
     """Looks at everything that a study depends on. Raises EngineNotFound and MissingFile."""
     models = tuple(engine.read_model(Path(path)) for path in definition.model)
-    arguments = (*definition.fixed, *(definition.pasted or ()))
-    engines = tuple(
-        engine.inspect(Path(binary), arguments=arguments, env=definition.env) for binary in definition.binary
-    )
+    engines = tuple(inspect(engine, definition, binary) for binary in definition.binary)
     return Surveyed(sources.machine(engines[0].devices), engines, models)
+
+
+def inspect(engine: Engine, definition: StudyDefinition, binary: str) -> EngineFacts:
+    """What a binary says of itself and its devices, under the study's own arguments and variables."""
+    arguments = (*definition.fixed, *(definition.pasted or ()))
+    return engine.inspect(Path(binary), arguments=arguments, env=definition.env)
 
 
 def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sources: Sources) -> FrozenStudy:

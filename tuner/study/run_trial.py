@@ -9,6 +9,7 @@ from tuner.domain.configuration import Configuration
 from tuner.domain.measurement import Measurement, RequestFailure
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Explanation, Outcome, Verdict
+from tuner.study.devices import check_devices
 from tuner.study.dry_run import project_memory
 from tuner.study.judge import constraints, told_objectives
 from tuner.study.kit import Kit, TrialFiles
@@ -51,6 +52,7 @@ def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
 
     Raises:
         KeyboardInterrupt: the user stopped it; the record says INTERRUPTED, and no engine is left.
+        DeviceGone: the trial failed, and a device went with it.
     """
     files = kit.trial_files(launch.number, launch.confirms)
     port = kit.free_port()
@@ -71,7 +73,10 @@ def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
         raise
     finally:
         files.close()
-    return _close(kit, launch, record, verdict, measurement)
+    closed = _close(kit, launch, record, verdict, measurement)
+    if verdict.outcome not in (Outcome.OK, Outcome.WILL_NOT_FIT):
+        check_devices(kit)
+    return closed
 
 
 def _with_projection(kit: Kit, launch: Launch, record: TrialRecord, files: TrialFiles) -> TrialRecord:
