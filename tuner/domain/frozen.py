@@ -44,7 +44,7 @@ class FrozenStudy(BaseModel):
         told: list[str] = []
         for name in ("host", "cpu", "physical_cores", "logical_cores", "memory_mib", "gpus"):
             before, now = getattr(self.machine, name), getattr(machine, name)
-            if before != now:
+            if before != now and not (name == "memory_mib" and abs(before - now) < _SAME_MEMORY * before):
                 told.append(f"machine: {name.replace('_', ' ')} was {_shown(before)}, is {_shown(now)}")
         for before_engine, now_engine in zip(self.engines, engines, strict=True):
             if before_engine.version != now_engine.version:
@@ -56,6 +56,10 @@ class FrozenStudy(BaseModel):
                     f"is {now_model.name}, {now_model.size_bytes} bytes"
                 )
         return told
+
+
+_SAME_MEMORY = 0.02
+"""A kernel update moves the memory it reports by less than this share: it is the same machine."""
 
 
 def _shown(value: object) -> str:
