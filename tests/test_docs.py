@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import typer.main
 
-from tuner.cli.app import app
+from tuner.cli.app import app, main
 from tuner.domain.verdict import Outcome
 
 ROOT = Path(__file__).parent.parent
@@ -74,3 +76,22 @@ def test_paths_named_in_the_code_map_exist() -> None:
         if "NAME" in path:
             continue
         assert (ROOT / "tuner" / path).is_file(), path
+
+
+def test_the_kept_study_can_be_read_and_its_figures_come_from_its_request_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "studies" / "sample-quickstart", tmp_path / "sample-quickstart")
+    with pytest.raises(SystemExit) as ended:
+        main(["best", "sample-quickstart", "--studies", str(tmp_path), "--json"])
+    assert ended.value.code in (0, None)
+    profiles = json.loads(capsys.readouterr().out)["profiles"]
+    assert len(profiles) == 5
+    chat = next(profile for profile in profiles if profile["name"] == "chat")
+    assert chat["is_baseline"], "the kept run is one in which a single launch had looked 1.4 times as fast"
+    measured = []
+    for folder in ("confirm-0000", "confirm-0003"):
+        lines = (tmp_path / "sample-quickstart" / "trials" / folder / "requests.jsonl").read_text().splitlines()
+        (one,) = [r for r in map(json.loads, lines) if r["cell"] == "prose-en@384" and r["counts"]]
+        measured.append(1000 * (one["completion_tokens"] - 1) / one["decode_ms"])
+    assert chat["metrics"]["decode_tps"]["prose-en"]["384"] == pytest.approx(sum(measured) / 2)

@@ -147,7 +147,7 @@ def test_every_ending_is_told_in_its_own_words() -> None:
     assert "nothing that was measured meets this profile's needs" in told(least_context=10**6)
     study = frozen()
     (alone,) = recommend(study, [BASE], [])
-    assert "nothing faster was found than the baseline" in recommendation_lines(alone, study)[0]
+    assert "nothing but the baseline was measured" in recommendation_lines(alone, study)[0]
 
 
 def test_differences_say_what_was_the_users_own() -> None:

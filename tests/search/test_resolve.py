@@ -340,3 +340,25 @@ def test_every_context_on_offer_is_enough_whatever_is_known(least: int | None, t
     assert ctx.choices
     assert min(int(choice) for choice in ctx.choices) >= (least or 4096)
     assert trained is None or max(ctx.choices) == trained
+
+
+SPIN = """
+[parameters.spin]
+kind = "environment"
+environment = "GOMP_SPINCOUNT"
+choices = ["unset", "0"]
+default = "unset"
+"""
+
+
+def test_a_variable_that_the_user_has_fixed_is_not_searched() -> None:
+    assert "spin" in resolved(SPIN).by_name
+    space = resolved(SPIN, fixed_environment=frozenset({"GOMP_SPINCOUNT"}))
+    assert "spin" not in space.by_name
+    assert "your own environment" in reasons(space)["spin"]
+
+
+@pytest.mark.parametrize(("text", "name"), [(THREADS, "threads"), (BATCHES, "batch"), (BATCHES, "chunk")])
+def test_a_word_where_a_number_belongs_is_refused_before_anything_is_made(text: str, name: str) -> None:
+    with pytest.raises(BadInput, match="abc"):
+        resolved(text, present={name: "abc"})

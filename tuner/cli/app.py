@@ -151,7 +151,7 @@ def run(
         env=env or (),
         pasted=_pasted(context),
     )
-    run_study_command(options, study or name, engine, studies, accept_changes=accept_changes)
+    run_study_command(options, name if study is None else study, engine, studies, accept_changes=accept_changes)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from pathlib import Path
 from types import FrameType
@@ -28,7 +29,7 @@ def run_study_command(options: Options, name: str | None, engine: str, studies: 
 def init_command(options: Options, name: str | None, engine: str, studies: Path) -> None:
     """Writes a commented study.toml."""
     definition = define(wiring.load_engine(engine), options)
-    folder = StudyFolder.in_(studies, name or default_name(definition))
+    folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
         raise BadInput(
             f"The study {folder.name} exists already", where=str(folder.path), advice="choose another --name"
@@ -99,7 +100,7 @@ def _find_or_create(options: Options, name: str | None, engine: str, studies: Pa
         _set_budget(folder, options)
         return folder
     definition = define(wiring.load_engine(engine), options)
-    folder = StudyFolder.in_(studies, name or default_name(definition))
+    folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
         changes = wiring.definition_changes(folder.definition(), definition)
         if changes:
@@ -178,4 +179,4 @@ def _continue_line(folder: StudyFolder) -> str:
 def _line(command: str, folder: StudyFolder) -> str:
     """A command for this study, as the user would type it."""
     default = folder.path.parent == Path("studies")
-    return f"tuner {command} {folder.name}" + ("" if default else f" --studies {folder.path.parent}")
+    return f"tuner {command} {folder.name}" + ("" if default else f" --studies {shlex.quote(str(folder.path.parent))}")

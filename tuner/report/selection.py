@@ -30,6 +30,8 @@ class Recommendation(BaseModel):
     is_baseline: bool
     differences: dict[str, tuple[Value | None, Value | None]]
     """Parameter -> (baseline's value, recommended value)."""
+    tried: int
+    """Configurations beside the baseline that the search measured to their end."""
     meets_needs: bool
     """Whether the recommended configuration meets the profile's hard needs."""
 
@@ -157,6 +159,7 @@ def _recommend_one(
         candidate=candidate,
         is_baseline=chosen[-1].is_baseline,
         differences={} if chosen[-1].is_baseline else _differences(frozen, candidate, baseline),
+        tried=sum(1 for r in searched if not r.is_baseline and r.verdict and r.verdict.outcome is Outcome.OK),
         meets_needs=measurement is not None and not profile.unmet_needs(measurement),
     )
 

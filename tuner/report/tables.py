@@ -101,6 +101,8 @@ def headline(recommendation: Recommendation) -> str:
     """The gain in words, with what to make of it."""
     if not recommendation.meets_needs:
         return "nothing that was measured meets this profile's needs; the closest is the baseline"
+    if recommendation.candidate.is_baseline and recommendation.tried == 0:
+        return "nothing but the baseline was measured; more --hours or --trials give the search its turn"
     if recommendation.candidate.is_baseline:
         return "nothing faster was found than the baseline"
     if recommendation.is_baseline:

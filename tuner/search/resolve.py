@@ -34,6 +34,8 @@ class Surroundings:
     devices: Sequence[Device] = ()
     present: Mapping[str, Value] = field(default_factory=dict)
     """Parameter -> the value that the user's own command gives it: the domain is widened to hold it."""
+    fixed_environment: frozenset[str] = frozenset()
+    """Variables that the user has fixed: likewise."""
     fixed_flags: frozenset[str] = frozenset()
     """Long spellings of the flags that the user has fixed: their parameters are not searched."""
     models: Sequence[str] = ()
@@ -76,6 +78,8 @@ def resolve(file: SpaceFile, around: Surroundings) -> SearchSpace:
 
 def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | None:
     """Why the whole parameter does not apply, or None."""
+    if table.environment in around.fixed_environment:
+        return f"fixed by your own environment ({table.environment})"
     for flag in (table.flag, table.off_flag):
         if flag is None:
             continue
@@ -144,6 +148,7 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
     default = _spelled(default, choices, low)
     present = around.present.get(name)
     if present is not None:
+        _check_present(name, table, present, choices, around)
         present = _spelled(present, choices, low)
     if present is not None and choices is not None and present not in choices:
         choices = (*choices, present)
@@ -178,6 +183,19 @@ def _unknown_facts(table: ParameterTable, around: Surroundings) -> list[str]:
     """The facts that the bounds and the default stand for and that are not known here."""
     written = (table.low, table.high, table.default)
     return sorted({w for w in written if isinstance(w, str) and w in around.facts and around.facts[w] is None})
+
+
+def _check_present(
+    name: str, table: ParameterTable, present: Value, choices: tuple[Value, ...] | None, around: Surroundings
+) -> None:
+    """What the engine would refuse in the user's own command is refused before anything is made of it."""
+    numeric = choices is None or all(isinstance(c, int | float) and not isinstance(c, bool) for c in choices)
+    if numeric and isinstance(present, str):
+        raise BadInput(f"{table.flag or name} cannot be `{present}`: it takes a number")
+    if not _allowed(table.flag, present, around.flags):
+        entry = around.flags.find(table.flag) if table.flag else None
+        offered = ", ".join(entry.allowed or ()) if entry else ""
+        raise BadInput(f"{table.flag} cannot be `{present}` in this engine build", advice=f"it can be: {offered}")
 
 
 def _steps(low: int | float, high: int | float, step: int | float) -> tuple[Value, ...]:

@@ -88,6 +88,7 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
         flags=flags,
         devices=surveyed.engines[0].devices,
         present=pasted.present,
+        fixed_environment=frozenset(definition.env),
         fixed_flags=fixed.flags,
         models=definition.model,
         binaries=definition.binary,

@@ -65,7 +65,7 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
         if path is not None and not Path(path).is_file():
             raise MissingFile(f"There is no file {path}", advice="check the path")
     programs = list(options.binary) or ([program] if program else [])
-    binaries = [_program(name) for name in programs] if programs else [str(engine.find_binary())]
+    binaries = [_program(name, engine) for name in programs] if programs else [str(engine.find_binary())]
     given = {
         "ctx_min": options.ctx_min,
         "hours": options.hours,
@@ -122,9 +122,11 @@ def _models_in(engine: Engine, words: Sequence[str]) -> list[str]:
     return []
 
 
-def _program(name: str) -> str:
-    """The program's absolute path; a bare name is looked up on PATH."""
+def _program(name: str, engine: Engine) -> str:
+    """The program's absolute path; a bare name is looked up on PATH, the engine's own also where it is installed."""
     found = shutil.which(name)
+    if found is None and name == engine.program:
+        return str(engine.find_binary())
     if found is None:
         raise EngineNotFound(f"There is no program `{name}`", advice="name it with --binary PATH")
     return _absolute_path(found)

@@ -42,6 +42,9 @@ class Engine(Protocol):
     model_flags: tuple[str, ...]
     """The spellings of the flag that names the model file."""
 
+    program: str
+    """What people call the engine's program when they type a command."""
+
     def find_binary(self) -> Path:
         """Where the engine is installed. Raises EngineNotFound, saying how to get it."""
 

@@ -46,6 +46,7 @@ class LlamaServer:
     """What the tuner needs to know of llama-server. Holds no process and no connection."""
 
     name = "llama_server"
+    program = "llama-server"
     model_flags: tuple[str, ...] = ("-m", "--model")
 
     def find_binary(self) -> Path:
