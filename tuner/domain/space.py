@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict
 
 from tuner.domain.configuration import Value
 
+UNSET = "unset"
+"""The value that leaves a flag or a variable out."""
+
 
 class Parameter(BaseModel):
     """One thing that may be changed. Exactly one of `choices` and (`low`, `high`) is set."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from tuner.domain.configuration import Configuration, Value
-from tuner.domain.space import Parameter, SearchSpace
-
-UNSET = "unset"
-"""The value that leaves a flag or a variable out."""
+from tuner.domain.space import UNSET, Parameter, SearchSpace
 
 
 def arguments(space: SearchSpace, configuration: Configuration) -> list[str]:

@@ -13,15 +13,12 @@ from itertools import product
 from tuner.domain.configuration import Value
 from tuner.domain.errors import BadInput, UnknownFlag
 from tuner.domain.facts import Device, FlagCatalogue
-from tuner.domain.space import Dropped, Parameter, Rule, SearchSpace, Seed
+from tuner.domain.space import UNSET, Dropped, Parameter, Rule, SearchSpace, Seed
 from tuner.search.expressions import evaluate, parse
 from tuner.search.placement import context_ladder, device_choices, split_choices
 from tuner.search.space_file import ChoiceTable, ParameterTable, SpaceFile
 
 _EXPLAINED = "search_spaces/README.md explains the keys"
-
-UNSET = "unset"
-"""The value that leaves a flag or a variable out."""
 
 
 @dataclass(frozen=True)
