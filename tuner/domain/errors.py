@@ -8,7 +8,9 @@ TunerError
 ├── StudyMismatch     the study was made on another machine, model or build
 ├── StudyBusy         another tuner is at work on this study
 ├── BaselineFailed    the command that everything is compared with does not run
-└── NotPermitted      a folder cannot be written, or a process cannot be stopped
+├── DeviceGone        a device that the study was made with has vanished
+├── PowerCapRefused   a graphics card does not take a power cap
+└── NotPermitted      a folder cannot be written, a process cannot be stopped, a power cap not set
 """
 
 from __future__ import annotations
@@ -68,6 +70,10 @@ class BaselineFailed(TunerError):
 
 class DeviceGone(TunerError):
     """A device that the study was made with is no longer there, so every further figure would be another machine's."""
+
+
+class PowerCapRefused(TunerError):
+    """A graphics card does not take the power cap that was asked for."""
 
 
 class NotPermitted(TunerError):
