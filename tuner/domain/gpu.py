@@ -47,7 +47,7 @@ class GpuReading(BaseModel):
     core_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     throttled_by: tuple[str, ...] | None = None
-    """Why the clocks are held down, in words, idleness excepted; empty when they are not. None: the card does not say."""
+    """Why the clocks are held down, in words, idleness excepted; empty when they are not. None: not told."""
     pcie_rx_mib_s: float | None = None
     """From the host to the card."""
     pcie_tx_mib_s: float | None = None
