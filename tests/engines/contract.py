@@ -53,7 +53,8 @@ class Running:
             prompt,
             predict_tokens=predict_tokens,
             reuse_prefix=reuse_prefix,
-            deadline_s=PATIENCE_S,
+            first_token_s=PATIENCE_S,
+            stall_s=PATIENCE_S,
             limit_s=limit_s,
             slot=0,
         )

@@ -12,8 +12,8 @@ from tests.bench import FAKE, Bench, bench_in
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.process import engine_process
-from tuner.study import run_study, run_trial
-from tuner.workload import measure
+from tuner.study import run_study, run_trial, start
+from tuner.workload import patience
 
 FAULTS: dict[str, tuple[Outcome, str]] = {
     "oom_load": (Outcome.OUT_OF_MEMORY, "memory"),
@@ -76,9 +76,10 @@ def faulty(
         pytest.MonkeyPatch.context() as monkeypatch,
         bench_in(tmp_path_factory.mktemp("faulty"), tiny_model, monkeypatch) as bench,
     ):
-        monkeypatch.setattr(measure, "_SILENCE_S", 0.5)
-        monkeypatch.setattr(measure, "_LEAST_PREFILL_TPS", 1000)
-        monkeypatch.setattr(run_trial, "_START_S", 4.0)
+        monkeypatch.setattr(patience, "_SILENCE_S", 0.5)
+        monkeypatch.setattr(patience, "_LEAST_PREFILL_TPS", 1000)
+        monkeypatch.setattr(patience, "_STALL_S", 0.5)
+        monkeypatch.setattr(start, "_LEAST_START_S", 4.0)
         defaults = {"stop_grace_s": 0.5, "cwd": None}
         monkeypatch.setattr(engine_process.EngineProcess.__init__, "__kwdefaults__", defaults)
         marks = {fault: 2049 + place for place, fault in enumerate([*FAULTS, ""])}

@@ -108,6 +108,7 @@ class MachineFacts(BaseModel):
     physical_cores: int
     logical_cores: int
     memory_mib: int
+    """What programs may use: a control group's limit where there is one, else all there is."""
     gpus: tuple[str, ...] = ()
     """The engine's devices, by name and description."""
     boot_id: str = ""

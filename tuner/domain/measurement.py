@@ -88,6 +88,8 @@ class CellResult(BaseModel):
     """Every measured value, in order."""
     prefix_reused: bool | None = None
     """Whether the depth's prefix came from the cache. False costs time, not truth."""
+    seconds: float | None = None
+    """Wall time of all its requests, repeats included."""
 
 
 class ActualSettings(BaseModel):
@@ -101,6 +103,10 @@ class ActualSettings(BaseModel):
     flash_attention: bool | None = None
     offloaded_layers: str | None = None
     """Like `19/19`."""
+    kv_types: str | None = None
+    """Of the KV cache's keys and values, like `q8_0/q8_0`."""
+    graph_splits: int | None = None
+    """Pieces into which the compute graph is cut between devices; the largest of the target model's graphs."""
     buffers_mib: dict[str, float] = {}
     """Device -> MiB of model, KV and compute buffers together, as the engine logs them."""
 
@@ -117,7 +123,11 @@ class Measurement(BaseModel):
     proven_context: int | None = None
     """The deepest cold prompt that finished and was answered, in tokens with its answer."""
     host_rss_peak_mib: float | None = None
-    """The highest resident memory of the engine's processes seen during the workload."""
+    """The highest resident memory of the engine's processes, from their start to the end of the workload."""
+    swap_growth_mib: float | None = None
+    """By how much more host memory was swapped out at some time than when the engine was started."""
+    cut_short: str | None = None
+    """Why the workload's last cells were not measured, if they were left out on purpose."""
 
     signs: tuple[str, ...] = ()
     """In what the run differed from what was asked, in words."""
@@ -127,6 +137,11 @@ class Measurement(BaseModel):
     def result(self, cell: Cell) -> CellResult | None:
         """The result of `cell`, if it was measured."""
         return next((result for result in self.cells if result.cell == cell), None)
+
+    def ttft_at(self, depth: int) -> float | None:
+        """Time to the first token of the cold prompt at `depth`, one stream, in milliseconds."""
+        times = [r.ttft_ms for r in self.cells if r.cell.depth == depth and r.cell.streams == 1]
+        return next((time for time in times if time is not None), None)
 
     def prefill_at(self, depth: int) -> float | None:
         """Cold prefill speed at `depth`, one stream, in tokens a second."""

@@ -1,8 +1,22 @@
-"""What a launch is expected to need, before anything is loaded."""
+"""What a launch is expected to need before anything is loaded, and what it then held."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
+
+HOST = "CPU"
+"""The device name under which all host memory is counted, whatever the engine calls it."""
+
+
+class MemoryPeak(BaseModel):
+    """The most host memory that an engine's processes held at one time. Unknown is None."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rss_mib: float | None = None
+    """Resident; model files that are mapped into memory count as far as they are resident."""
+    swap_growth_mib: float | None = None
+    """How much more the whole machine had swapped out than at the start."""
 
 
 class MemoryProjection(BaseModel):

@@ -12,9 +12,11 @@ from typing import Self
 import psutil
 
 from tuner.domain.errors import EngineNotFound, NotPermitted
+from tuner.domain.memory import MemoryPeak
 from tuner.process.deferred_signals import deferred_signals
 from tuner.process.ending import end_processes
 from tuner.process.family import MARKER_VARIABLE, marked_processes, session_members, with_descendants
+from tuner.process.memory_watch import MemoryWatch
 from tuner.process.operating_system import CREATION_FLAGS, exit_code, kill_group
 
 
@@ -56,6 +58,9 @@ class EngineProcess:
         self._cwd = cwd
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
+        # Weakly: a thread that held this object would keep the backstop from its work.
+        myself = weakref.ref(self)
+        self._memory = MemoryWatch(lambda: None if (alive := myself()) is None else alive.rss_mib())
 
     def start(self) -> None:
         """Starts the program; returns as soon as it runs, long before it is ready.
@@ -88,6 +93,7 @@ class EngineProcess:
                 raise self._explain(error) from error
             # Kills the engine when this object, or the interpreter, ends before `stop` did its work.
             self._backstop = weakref.finalize(self, _kill, self._process)
+        self._memory.start()
 
     def _explain(self, error: OSError) -> EngineNotFound | NotPermitted:
         program = self._argv[0]
@@ -137,6 +143,10 @@ class EngineProcess:
                 return None
         return total / 2**20 if total else None
 
+    def memory_peak(self) -> MemoryPeak:
+        """The most host memory that the engine's whole tree held until now."""
+        return self._memory.peak()
+
     def stop(self) -> None:
         """Ends the engine and everything it started; returns when nothing of it is left.
 
@@ -152,6 +162,7 @@ class EngineProcess:
     def _stop(self, grace_s: float) -> None:
         if self._process is None or self._stopped:
             return
+        self._memory.stop()
         with deferred_signals() as arrived:
             # As long as its exit code was not collected, the pid is ours, and with it the number of the group.
             group = self._process.pid if self._process.returncode is None else None

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from tuner.domain.facts import Device, MachineFacts
+from tuner.store.memory_limit import usable_memory_mib
 
 
 def machine_facts(devices: Sequence[Device], boot_id: str) -> MachineFacts:
@@ -22,7 +23,7 @@ def machine_facts(devices: Sequence[Device], boot_id: str) -> MachineFacts:
         cpu=_cpu_name(),
         physical_cores=min(psutil.cpu_count(logical=False) or logical, logical),
         logical_cores=logical,
-        memory_mib=psutil.virtual_memory().total // 2**20,
+        memory_mib=usable_memory_mib(),
         gpus=tuple(f"{device.name}: {device.description}" for device in devices),
         boot_id=boot_id,
     )

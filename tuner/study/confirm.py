@@ -7,7 +7,8 @@ from tuner.domain.verdict import Outcome
 from tuner.report.selection import baseline_of, finalists
 from tuner.study.budget import Budget
 from tuner.study.kit import Kit
-from tuner.study.run_trial import Launch, run_trial
+from tuner.study.launch import Launch
+from tuner.study.run_trial import run_trial
 
 
 def confirm(kit: Kit) -> None:
@@ -23,7 +24,6 @@ def confirm(kit: Kit) -> None:
     if baseline is None or baseline.measurement is None or not found:
         return
     chosen = budget.affordable(baseline, found)
-    signs = frozenset(baseline.measurement.signs)
     contestants = [baseline, *chosen]
     announced = False
     for round_number in range(budget.rounds):
@@ -42,7 +42,7 @@ def confirm(kit: Kit) -> None:
             kit.observer.time_left(budget.confirm_s(contestants) * share_left, sum(done), total)
             note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
             number = kit.pool.open_confirmation()
-            run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, signs))
+            run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, baseline.measurement))
 
 
 def _took_the_machine_down(kit: Kit, record: TrialRecord) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tuner.domain.command import LaunchCommand
-from tuner.domain.memory import MemoryProjection
+from tuner.domain.memory import HOST, MemoryProjection
 from tuner.study.kit import Kit, TrialFiles
 
 _LONGEST_S = 30.0
@@ -28,8 +28,17 @@ def project_memory(kit: Kit, command: LaunchCommand, files: TrialFiles, *, marke
             alive = process.is_running()
             projection = kit.engine.projection(files.dry_run_log_text())
             if projection is not None or not alive or time.monotonic() > deadline:
-                return projection
+                return projection and _within_limits(kit, projection)
             time.sleep(_POLL_S)
+
+
+def _within_limits(kit: Kit, projection: MemoryProjection) -> MemoryProjection:
+    """The engine sees all memory of the machine; a control group may allow less."""
+    host = projection.free_mib.get(HOST)
+    if host is None or host <= kit.frozen.machine.memory_mib:
+        return projection
+    free = {**projection.free_mib, HOST: float(kit.frozen.machine.memory_mib)}
+    return projection.model_copy(update={"free_mib": free})
 
 
 def _has_plenty(kit: Kit) -> bool:

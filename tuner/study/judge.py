@@ -9,7 +9,8 @@ from tuner.domain.measurement import Measurement
 from tuner.domain.profile import Profile
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
-from tuner.domain.workload import Workload
+from tuner.domain.workload import Cell, Workload
+from tuner.report.selection import baseline_of
 
 _SHORT_OF_MEMORY = (Outcome.OUT_OF_MEMORY, Outcome.WILL_NOT_FIT)
 
@@ -36,27 +37,55 @@ def constraints(
     return missed
 
 
-def told_objectives(record: TrialRecord, workload: Workload) -> tuple[float, float, float] | None:
+def reference_of(records: Sequence[TrialRecord]) -> Measurement | None:
+    """The baseline's measurement, once there is one."""
+    baseline = baseline_of(records)
+    return baseline.measurement if baseline is not None else None
+
+
+def told_objectives(
+    record: TrialRecord, workload: Workload, reference: Measurement | None
+) -> tuple[float, float, float] | None:
     """What the search learns of a closed trial: its objectives if it ran well, else None."""
-    if record.verdict is None or record.verdict.outcome is not Outcome.OK:
+    if record.verdict is None or record.verdict.outcome is not Outcome.OK or record.measurement is None:
         return None
-    return objectives(record.measurement, workload)
+    return objectives(record.measurement, workload, reference)
 
 
-def objectives(measurement: Measurement | None, workload: Workload) -> tuple[float, float, float] | None:
+def objectives(
+    measurement: Measurement, workload: Workload, reference: Measurement | None
+) -> tuple[float, float, float] | None:
     """Prefill and decode speed (geometric means over all cells, tokens a second) and context of a slot in tokens.
 
-    None if one of them could not be measured.
+    Cells that a trial which was cut short did not come to are taken to stand to the reference's as its others do: the
+    search learns from it, but nobody is shown such a figure. None if one of the three could not be measured.
     """
-    if measurement is None or measurement.actual.context_per_slot is None:
+    if measurement.actual.context_per_slot is None:
         return None
-    prefill = _geometric_mean([measurement.prefill_at(depth) for depth in workload.depths])
-    decode = _geometric_mean(
-        [result.decode_tps if (result := measurement.result(cell)) else None for cell in workload.cells]
+    cut = reference if measurement.cut_short is not None else None
+    prefill = _filled_mean(
+        [measurement.prefill_at(depth) for depth in workload.depths],
+        [cut.prefill_at(depth) if cut else None for depth in workload.depths],
+    )
+    decode = _filled_mean(
+        [_decode(measurement, cell) for cell in workload.cells],
+        [_decode(cut, cell) if cut else None for cell in workload.cells],
     )
     if prefill is None or decode is None:
         return None
     return prefill, decode, float(measurement.actual.context_per_slot)
+
+
+def _decode(measurement: Measurement, cell: Cell) -> float | None:
+    result = measurement.result(cell)
+    return result.decode_tps if result is not None else None
+
+
+def _filled_mean(ours: Sequence[float | None], theirs: Sequence[float | None]) -> float | None:
+    ratio = _geometric_mean([a / b for a, b in zip(ours, theirs, strict=True) if a and b])
+    return _geometric_mean(
+        [a if a is not None or b is None or ratio is None else ratio * b for a, b in zip(ours, theirs, strict=True)]
+    )
 
 
 def _geometric_mean(speeds: Sequence[float | None]) -> float | None:

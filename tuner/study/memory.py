@@ -12,9 +12,10 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tuner.domain.memory import MemoryProjection
+from tuner.domain.memory import HOST, MemoryProjection
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
+from tuner.study.kit import Kit
 
 _SPREADS = 2.0
 """How many standard deviations of the error are kept as a margin."""
@@ -23,6 +24,22 @@ _BETWEEN = 0.5
 
 _Class = tuple[str, bool]
 """Device, and whether a draft is loaded."""
+
+
+def worst_memory(kit: Kit, record: TrialRecord) -> tuple[str, float] | None:
+    """The device that is worst off and the MiB by which it misses its memory, negative where there is room.
+
+    From the engine's projection, corrected by what the study has learned, and from what the launch itself held at its
+    peak. None where nothing is known.
+    """
+    over: dict[str, float] = {}
+    if record.projection is not None:
+        over = MemoryLimits.learned(kit.pool.records()).over(record.projection)
+    if record.measurement is not None and not any(facts.devices for facts in kit.frozen.engines):
+        held = record.measurement.host_rss_peak_mib
+        if held is not None:
+            over[HOST] = max(over.get(HOST, -math.inf), held - kit.frozen.machine.memory_mib)
+    return max(over.items(), key=lambda pair: pair[1]) if over else None
 
 
 @dataclass

@@ -14,7 +14,7 @@ from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration, Value
 from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
-from tuner.domain.memory import MemoryProjection
+from tuner.domain.memory import MemoryPeak, MemoryProjection
 from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.record import Stage, TrialRecord
 from tuner.domain.space import SearchSpace
@@ -149,7 +149,8 @@ class Process(Protocol):
 
     def is_running(self) -> bool: ...
 
-    def rss_mib(self) -> float | None: ...
+    def memory_peak(self) -> MemoryPeak:
+        """The most host memory that it and everything it started held until now."""
 
     def __enter__(self) -> Self: ...
 

@@ -12,7 +12,8 @@ from tuner.report.selection import baseline_of, candidates, finalists
 from tuner.study.budget import Budget
 from tuner.study.confirm import confirm
 from tuner.study.kit import Kit
-from tuner.study.run_trial import Launch, run_trial
+from tuner.study.launch import Launch
+from tuner.study.run_trial import run_trial
 from tuner.study.settle import settle
 
 _MISFITS_IN_A_ROW = 100
@@ -91,7 +92,6 @@ def _context_that_ran(baseline: TrialRecord, choices: tuple[Value, ...], default
 
 def _search(kit: Kit, baseline: TrialRecord) -> None:
     assert baseline.measurement is not None
-    signs = frozenset(baseline.measurement.signs)
     announced = False
     misfits = 0
     while True:
@@ -110,7 +110,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
             announced = True
         kit.observer.time_left(now.search_left_s(expected), now.launched, now.trials_planned(expected))
         stage = Stage.SEARCH if proposal.seed_name is None else Stage.SEED
-        launch = Launch(proposal.number, stage, proposal.configuration, proposal.seed_name or "", signs)
+        launch = Launch(proposal.number, stage, proposal.configuration, proposal.seed_name or "", baseline.measurement)
         record = run_trial(kit, launch)
         _show_best(kit, baseline)
         misfits = misfits + 1 if record.verdict and record.verdict.outcome is Outcome.WILL_NOT_FIT else 0

@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from tuner.domain.configuration import Configuration
-from tuner.domain.measurement import Measurement, RequestFailure
-from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
+from tuner.domain.measurement import Measurement
+from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Explanation, Outcome, Verdict
+from tuner.study.collapse import collapse_signs, slow_everywhere
 from tuner.study.devices import check_devices
 from tuner.study.dry_run import project_memory
-from tuner.study.judge import constraints, told_objectives
+from tuner.study.failures import explain_failure
+from tuner.study.hopeless import Hopeless, HopelessCheck, never
+from tuner.study.judge import constraints, reference_of, told_objectives
 from tuner.study.kit import Kit, TrialFiles
-from tuner.study.memory import MemoryLimits
+from tuner.study.launch import Launch, difference_text, marker_of, open_record
+from tuner.study.memory import worst_memory
 from tuner.study.protocols import Process, RunningClient
+from tuner.study.start import wait_until_ready
 from tuner.workload.measure import WorkloadResult, WorkloadRun
-
-_START_S = 120.0
-_SLOWEST_LOAD_MIB_S = 50.0
-"""A model on a slow disk: what a start may take grows with its size."""
-_POLL_S = 0.1
-_LAST_WORDS_S = 5.0
-"""How long a process that dropped a connection may take to die and say why."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What is to be launched, and why."""
-
-    number: int
-    stage: Stage
-    configuration: Configuration
-    note: str = ""
-    baseline_signs: frozenset[str] = frozenset()
-    """What is not as asked in the baseline too: no fault of this configuration."""
-
-    @property
-    def is_baseline(self) -> bool:
-        """Whether the user's own command is launched instead of an explicit one."""
-        return self.stage is Stage.BASELINE or self.note == BASELINE_NOTE
-
-    @property
-    def confirms(self) -> bool:
-        """Whether it is a re-measurement."""
-        return self.stage is Stage.CONFIRM
+from tuner.workload.patience import Patience
 
 
 def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
@@ -56,13 +32,13 @@ def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
     """
     files = kit.trial_files(launch.number, launch.confirms)
     port = kit.free_port()
-    record = _open_record(kit, launch, files, port)
+    record = open_record(kit, launch, files, port)
     kit.pool.save(record, confirm=launch.confirms)
     kit.observer.trial_started(launch.stage, launch.number, difference_text(kit, launch.configuration))
     measurement: Measurement | None = None
     try:
         record = _with_projection(kit, launch, record, files)
-        over = _memory_over(kit, record)
+        over = worst_memory(kit, record)
         if over is not None and over[1] > 0:
             verdict = _will_not_fit(kit, record, *over)
         else:
@@ -83,16 +59,8 @@ def _with_projection(kit: Kit, launch: Launch, record: TrialRecord, files: Trial
     """The record with what the engine's dry run says. What was measured before, and the baseline, need none."""
     if launch.is_baseline or launch.confirms or record.command is None:
         return record
-    projection = project_memory(kit, record.command, files, marker=_marker(kit, launch))
+    projection = project_memory(kit, record.command, files, marker=marker_of(kit, launch))
     return record.model_copy(update={"projection": projection})
-
-
-def _memory_over(kit: Kit, record: TrialRecord) -> tuple[str, float] | None:
-    """The device that is worst off, and the MiB by which it misses its memory; None without a projection."""
-    if record.projection is None:
-        return None
-    over = MemoryLimits.learned(kit.pool.records()).over(record.projection)
-    return max(over.items(), key=lambda pair: pair[1])
 
 
 def _will_not_fit(kit: Kit, record: TrialRecord, device: str, over_mib: float) -> Verdict:
@@ -106,50 +74,6 @@ def _will_not_fit(kit: Kit, record: TrialRecord, device: str, over_mib: float) -
     )
 
 
-def difference_text(kit: Kit, configuration: Configuration) -> str:
-    """A configuration as its differences from the baseline, for a person."""
-    differences = configuration.differences_from(kit.baseline.values)
-    defaults = {parameter.name: parameter.default for parameter in kit.frozen.space.parameters}
-    told = [
-        f"{name}={now}"
-        for name, (before, now) in differences.items()
-        if now is not None and (before is not None or now != defaults[name])
-    ]
-    return " ".join(told) or "as the baseline"
-
-
-def _open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> TrialRecord:
-    frozen = kit.frozen
-    binary, model = frozen.definition.binary[0], frozen.definition.model[0]
-    if launch.is_baseline:
-        command = kit.engine.baseline_command(
-            binary=binary, model=model, arguments=frozen.baseline_arguments, env=frozen.definition.env
-        )
-    else:
-        command = kit.engine.command(
-            frozen.space,
-            launch.configuration,
-            binary=binary,
-            model=model,
-            fixed=frozen.fixed,
-            env=frozen.definition.env,
-        )
-    launched = kit.engine.for_measurement(
-        command, kit.engine_facts(command.argv[0]), port=port, alias=_alias(kit, launch)
-    )
-    return TrialRecord(
-        number=launch.number,
-        stage=launch.stage,
-        configuration=launch.configuration,
-        note=launch.note,
-        owner=kit.owner,
-        started_at=time.time(),
-        command=command,
-        launched=launched,
-        folder=files.relative,
-    )
-
-
 def _launch_and_measure(
     kit: Kit, launch: Launch, record: TrialRecord, files: TrialFiles, port: int
 ) -> tuple[Verdict, Measurement | None]:
@@ -160,9 +84,9 @@ def _launch_and_measure(
     env = {**inherited, **launched.env}
     started = time.monotonic()
     try:
-        with kit.start_process(launched.argv, env, files.log_path, _marker(kit, launch)) as process:
+        with kit.start_process(launched.argv, env, files.log_path, marker_of(kit, launch)) as process:
             kit.observer.trial_step("loading")
-            problem = _wait_until_ready(kit, launch, process, client, files)
+            problem = wait_until_ready(kit, launch, process, client, files)
             if problem is not None:
                 return _failed(kit, problem, files), None
             ready_s = time.monotonic() - started
@@ -171,59 +95,41 @@ def _launch_and_measure(
         client.close()
 
 
-def _wait_until_ready(
-    kit: Kit, launch: Launch, process: Process, client: RunningClient, files: TrialFiles
-) -> Explanation | None:
-    """None once the server that was just started answers; otherwise why it does not."""
-    size_mib = max(model.size_bytes for model in kit.frozen.models) / 2**20
-    deadline = time.monotonic() + _START_S + size_mib / _SLOWEST_LOAD_MIB_S
-    while process.is_running():
-        if client.is_ready():
-            answering = client.alias()
-            if answering in (None, _alias(kit, launch)):
-                return None
-            reason = f"another server ({answering}) answers on the port of this trial"
-            return Explanation(outcome=Outcome.CRASHED, reason=reason, repair="stop the other server")
-        if time.monotonic() > deadline:
-            return kit.engine.explain_exit(files.log_text(), None)
-        time.sleep(_POLL_S)
-    return kit.engine.explain_exit(files.log_text(), process.returncode)
-
-
 def _measure(
     kit: Kit, launch: Launch, process: Process, client: RunningClient, files: TrialFiles, ready_s: float
 ) -> tuple[Verdict, Measurement]:
     actual = kit.engine.actual_settings(client, files.log_text())
-    rss: list[float] = []
-
-    def after_cell(name: str) -> None:
-        kit.observer.trial_step(name)
-        resident = process.rss_mib()
-        if resident is not None:
-            rss.append(resident)
-
+    hopeless: HopelessCheck = never
+    if launch.reference is not None and not launch.confirms and not launch.is_baseline:
+        hopeless = Hopeless(kit.frozen, launch.reference, kit.pool.records(), actual)
     run = WorkloadRun(
         client,
         kit.frozen.workload,
-        salt_key=f"{_marker(kit, launch)}/{time.time_ns()}",
+        salt_key=f"{marker_of(kit, launch)}/{time.time_ns()}",
         slots=actual.slots or 1,
         log=files.log_request,
-        after_cell=after_cell,
+        patience=Patience(launch.reference),
+        hopeless=hopeless,
+        after_cell=kit.observer.trial_step,
     )
     result = run.measure()
     # The log has grown: some signs only show under load.
     log_text = files.log_text()
-    asked = Configuration(values={}) if launch.is_baseline else launch.configuration
-    signs = kit.engine.degradations(kit.frozen.space, asked, actual, log_text)
+    peak = process.memory_peak()
     measurement = Measurement(
         cells=tuple(result.cells),
         ready_s=ready_s,
         actual=actual,
         proven_context=result.deepest_answered,
-        host_rss_peak_mib=max(rss, default=None),
-        signs=tuple(signs),
-        observations=tuple(kit.engine.observations(log_text)),
+        host_rss_peak_mib=peak.rss_mib,
+        swap_growth_mib=peak.swap_growth_mib,
+        cut_short=result.cut_short,
     )
+    asked = Configuration(values={}) if launch.is_baseline else launch.configuration
+    signs = kit.engine.degradations(kit.frozen.space, asked, actual, log_text)
+    signs += collapse_signs(measurement, launch.reference, kit.frozen.models[0].layers)
+    observations = [*kit.engine.observations(log_text), *slow_everywhere(measurement, launch.reference)]
+    measurement = measurement.model_copy(update={"signs": tuple(signs), "observations": tuple(observations)})
     return _verdict(kit, launch, process, files, result, measurement), measurement
 
 
@@ -231,49 +137,16 @@ def _verdict(
     kit: Kit, launch: Launch, process: Process, files: TrialFiles, result: WorkloadResult, measurement: Measurement
 ) -> Verdict:
     if result.failure is not None:
-        return _failed(kit, _explain_failure(kit, process, files, result), files, measurement)
-    new_signs = [sign for sign in measurement.signs if sign not in launch.baseline_signs]
+        return _failed(kit, explain_failure(kit, process, files, result), files, measurement)
+    # What is not as asked in the baseline too is no fault of this configuration.
+    known = launch.reference.signs if launch.reference is not None else ()
+    new_signs = [sign for sign in measurement.signs if sign not in known]
     if new_signs and not launch.is_baseline:
         explanation = Explanation(outcome=Outcome.DEGRADED, reason="; ".join(new_signs))
         return _failed(kit, explanation, files, measurement)
     missed = constraints(Outcome.OK, measurement, kit.frozen.profiles)
     reason = "measured" if all(value <= 0 for value in missed.values()) else "measured, but it meets no profile's needs"
-    return Verdict(outcome=Outcome.OK, reason=reason, constraints=missed, log=_log_of(files))
-
-
-def _explain_failure(kit: Kit, process: Process, files: TrialFiles, result: WorkloadResult) -> Explanation:
-    """Why a request failed: the process's own last words if it died of it."""
-    failure = result.failure
-    assert failure is not None
-    at = f"in cell {result.failed_cell}"
-    if failure.kind in ("connection_lost", "refused"):
-        deadline = time.monotonic() + _LAST_WORDS_S
-        while process.is_running() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        if not process.is_running():
-            died = kit.engine.explain_exit(files.log_text(), process.returncode)
-            return died.model_copy(update={"reason": f"{died.reason}, {at}"})
-    return _FAILED_REQUESTS[failure.kind].model_copy(update={"reason": _told(failure, at)})
-
-
-_FAILED_REQUESTS = {
-    "no_first_token": Explanation(outcome=Outcome.STALLED, reason="", repair="the engine is alive and silent"),
-    "stalled": Explanation(outcome=Outcome.STALLED, reason="", repair="the engine is alive and silent"),
-    "connection_lost": Explanation(outcome=Outcome.CRASHED, reason=""),
-    "refused": Explanation(outcome=Outcome.CRASHED, reason=""),
-    "context_exceeded": Explanation(outcome=Outcome.DEGRADED, reason="", repair="more context"),
-}
-
-
-def _told(failure: RequestFailure, at: str) -> str:
-    words = {
-        "no_first_token": "the server never began to answer",
-        "stalled": "the server fell silent",
-        "connection_lost": "the connection was lost, though the server is alive",
-        "refused": "the server answered with an error",
-        "context_exceeded": "the prompt does not fit the context that the server gives",
-    }
-    return f"{words[failure.kind]} {at} ({failure.detail})"
+    return Verdict(outcome=Outcome.OK, reason=result.cut_short or reason, constraints=missed, log=_log_of(files))
 
 
 def _failed(kit: Kit, why: Explanation, files: TrialFiles, measurement: Measurement | None = None) -> Verdict:
@@ -290,27 +163,18 @@ def _close(
     kit: Kit, launch: Launch, record: TrialRecord, verdict: Verdict, measurement: Measurement | None
 ) -> TrialRecord:
     closed = record.model_copy(update={"finished_at": time.time(), "verdict": verdict, "measurement": measurement})
-    over = _memory_over(kit, closed)
+    over = worst_memory(kit, closed)
     if over is not None and verdict.outcome is not Outcome.WILL_NOT_FIT:
         # Only now is known what this launch itself has shown.
         missed = constraints(verdict.outcome, measurement, kit.frozen.profiles, memory_over_mib=over[1])
         if verdict.outcome is Outcome.OK:
             missed["memory"] = min(missed["memory"], 0.0)
         closed = closed.model_copy(update={"verdict": verdict.model_copy(update={"constraints": missed})})
-    kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload), confirm=launch.confirms)
+    reference = launch.reference or reference_of(kit.pool.records())
+    kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=launch.confirms)
     kit.observer.trial_finished(closed, closed.verdict or verdict)
     return closed
 
 
 def _log_of(files: TrialFiles) -> str:
     return f"{files.relative}/engine.log"
-
-
-def _marker(kit: Kit, launch: Launch) -> str:
-    """Names this launch among all processes of this machine."""
-    return f"{kit.frozen.study_id}/{'confirm-' if launch.confirms else ''}{launch.number:04}"
-
-
-def _alias(kit: Kit, launch: Launch) -> str:
-    """The model name the server is started under, to tell it from a stale one on the same port."""
-    return "tuner-" + _marker(kit, launch).replace("/", "-")

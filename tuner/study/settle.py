@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
-from tuner.study.judge import constraints, told_objectives
+from tuner.study.judge import constraints, reference_of, told_objectives
 from tuner.study.kit import Kit
 
 
@@ -13,10 +13,11 @@ def settle(kit: Kit) -> None:
     for told in kit.stop_leftovers(f"{kit.frozen.study_id}/"):
         kit.observer.note(f"stopped what an earlier run left behind: {told}")
     kit.pool.drop_unrecorded()
+    reference = reference_of(kit.pool.records())
     for confirm in (False, True):
         for record in kit.pool.untold(confirm=confirm):
             closed = record if record.verdict is not None else _closed(kit, record)
-            kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload), confirm=confirm)
+            kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=confirm)
 
 
 def _closed(kit: Kit, record: TrialRecord) -> TrialRecord:

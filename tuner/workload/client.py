@@ -22,13 +22,14 @@ class EngineClient(Protocol):
         *,
         predict_tokens: int,
         reuse_prefix: bool,
-        deadline_s: float,
+        first_token_s: float,
+        stall_s: float,
         limit_s: float,
         slot: int | None = None,
     ) -> RequestTiming | RequestFailure:
         """Streams one greedy completion of `predict_tokens` tokens, fewer if decoding takes longer than `limit_s`.
 
         Without `reuse_prefix` the whole prompt must be computed (a cold prefill). `slot` asks for a fixed slot, so
-        that the next request finds its prefix there. `deadline_s` bounds the silence before the first token and
-        between two tokens. Whatever goes wrong is returned, not raised.
+        that the next request finds its prefix there. `first_token_s` bounds the silence before the first token,
+        `stall_s` that between two tokens. Whatever goes wrong is returned, not raised.
         """

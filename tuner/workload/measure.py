@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,15 +18,13 @@ from itertools import groupby
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
+from tuner.workload.patience import Patience
 from tuner.workload.texts import instruction, mixed_document, opening, salt
 
 RequestLog = Callable[[str, bool, RequestTiming | RequestFailure], None]
 """Called for every request with the cell's name, whether it counts (warm-ups do not), and what came of it."""
 
 _WARM_UP_TOKENS = 16
-_LEAST_PREFILL_TPS = 10
-"""A server that is slower than this is taken for stalled."""
-_SILENCE_S = 60.0
 _CHARACTERS_PER_TOKEN = 8
 """More than any text needs, so that a document is long enough before it is cut."""
 
@@ -38,6 +36,8 @@ class WorkloadResult:
     cells: list[CellResult] = field(default_factory=list)
     failure: RequestFailure | None = None
     failed_cell: str | None = None
+    cut_short: str | None = None
+    """Why the cells that are missing were not measured, if they were left out on purpose."""
     deepest_answered: int | None = None
     """The longest cold prompt that was answered, in tokens with its answer."""
 
@@ -53,15 +53,30 @@ class WorkloadRun:
         salt_key: str,
         slots: int,
         log: RequestLog,
+        patience: Patience,
+        hopeless: Callable[[Sequence[CellResult]], str | None] = lambda _: None,
         after_cell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`salt_key` must be unique to this launch: it keeps every cache and n-gram table from remembering a prompt."""
+        """Prepares a pass.
+
+        Args:
+            client: speaks to the server.
+            workload: what to measure.
+            salt_key: unique to this launch: it keeps every cache and n-gram table from remembering a prompt.
+            slots: how many requests the server serves at once.
+            log: where every request's raw figures go.
+            patience: the deadlines.
+            hopeless: asked after every cell with what was measured so far; a reason ends the pass.
+            after_cell: told the name of every cell that was measured.
+        """
         self._client = client
         self._workload = workload
         self._salt_key = salt_key
         self._slots = slots
         self._log = log
         self._log_lock = threading.Lock()
+        self._patience = patience
+        self._hopeless = hopeless
         self._after_cell = after_cell
         self._result = WorkloadResult()
 
@@ -75,6 +90,9 @@ class WorkloadRun:
             for result in results:
                 self._result.cells.append(result)
                 self._after_cell(result.cell.name)
+                self._result.cut_short = self._hopeless(self._result.cells)
+                if self._result.cut_short is not None:
+                    return self._result
             if self._result.failure is not None:
                 break
         return self._result
@@ -85,7 +103,8 @@ class WorkloadRun:
             prompt,
             predict_tokens=_WARM_UP_TOKENS,
             reuse_prefix=False,
-            deadline_s=_SILENCE_S,
+            first_token_s=self._patience.first_token_s(0),
+            stall_s=self._patience.stall_s,
             limit_s=self._workload.decode_limit_s,
             slot=0,
         )
@@ -96,7 +115,11 @@ class WorkloadRun:
         cold: RequestTiming | None = None
         for cell in cells:
             timings: list[RequestTiming] = []
+            started = time.monotonic()
+            longest = self._patience.cell_s(cell)
             for repeat in range(self._workload.repeats):
+                if timings and longest is not None and time.monotonic() - started > longest:
+                    break  # So slow a cell loses, however often it is measured.
                 timing = self._request(cell, self._prompt(prefix, cell, repeat), reuse_prefix=cold is not None)
                 if timing is None:
                     return
@@ -105,14 +128,15 @@ class WorkloadRun:
                     cold = timing
                     self._note_depth(timing)
             is_first = cell is cells[0]
-            yield _single_result(cell, timings, cold if is_first else None, depth)
+            yield _single_result(cell, timings, cold if is_first else None, depth, time.monotonic() - started)
 
     def _request(self, cell: Cell, prompt: str, *, reuse_prefix: bool) -> RequestTiming | None:
         answer = self._client.generate(
             prompt,
             predict_tokens=self._workload.predict_tokens,
             reuse_prefix=reuse_prefix,
-            deadline_s=_deadline_s(cell.depth),
+            first_token_s=self._patience.first_token_s(cell.depth),
+            stall_s=self._patience.stall_s,
             limit_s=self._workload.decode_limit_s,
             slot=0,
         )
@@ -124,13 +148,15 @@ class WorkloadRun:
         slots: list[int | None] = [index if self._slots >= streams else None for index in range(streams)]
         prefixes = [self._prefix(depth, f"stream {index}") for index in range(streams)]
         for cell in cells:
+            began = time.monotonic()
             prompts = [self._prompt(prefix, cell, index) for index, prefix in enumerate(prefixes)]
             for prompt, slot in zip(prompts, slots, strict=True):
                 fill = self._client.generate(
                     prompt,
                     predict_tokens=2,
                     reuse_prefix=True,
-                    deadline_s=_deadline_s(depth),
+                    first_token_s=self._patience.first_token_s(depth),
+                    stall_s=self._patience.stall_s,
                     limit_s=self._workload.decode_limit_s,
                     slot=slot,
                 )
@@ -139,7 +165,7 @@ class WorkloadRun:
             timings = self._together(cell, prompts, slots)
             if timings is None:
                 return
-            yield _parallel_result(cell, timings)
+            yield _parallel_result(cell, timings, time.monotonic() - began)
 
     def _together(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> list[_Clocked] | None:
         def one(prompt: str, slot: int | None) -> tuple[float, RequestTiming | RequestFailure]:
@@ -148,7 +174,8 @@ class WorkloadRun:
                 prompt,
                 predict_tokens=self._workload.predict_tokens,
                 reuse_prefix=True,
-                deadline_s=_deadline_s(cell.depth) * cell.streams,
+                first_token_s=self._patience.first_token_s(cell.depth) * cell.streams,
+                stall_s=self._patience.stall_s * cell.streams,
                 limit_s=self._workload.decode_limit_s,
                 slot=slot,
             )
@@ -215,11 +242,9 @@ class _Clocked:
     timing: RequestTiming
 
 
-def _deadline_s(depth: int) -> float:
-    return _SILENCE_S + depth / _LEAST_PREFILL_TPS
-
-
-def _single_result(cell: Cell, timings: list[RequestTiming], cold: RequestTiming | None, depth: int) -> CellResult:
+def _single_result(
+    cell: Cell, timings: list[RequestTiming], cold: RequestTiming | None, depth: int, seconds: float
+) -> CellResult:
     decode = [timing.decode_tps for timing in timings if timing.decode_tps is not None]
     client = [timing.client_decode_tps for timing in timings if timing.client_decode_tps is not None]
     # Only a prompt of which nothing was cached says how fast the engine computes prompts.
@@ -234,10 +259,11 @@ def _single_result(cell: Cell, timings: list[RequestTiming], cold: RequestTiming
         acceptance_rate=_acceptance(timings),
         decode_tps_samples=tuple(decode),
         prefix_reused=all((timing.cached_tokens or 0) >= depth // 2 for timing in reused) if reused else None,
+        seconds=round(seconds, 3),
     )
 
 
-def _parallel_result(cell: Cell, clocked: list[_Clocked]) -> CellResult:
+def _parallel_result(cell: Cell, clocked: list[_Clocked], seconds: float) -> CellResult:
     window_s = max(c.end_s for c in clocked) - min(c.first_s for c in clocked)
     tokens = sum(c.timing.completion_tokens - 1 for c in clocked)
     total = tokens / window_s if window_s > 0 else None
@@ -247,6 +273,7 @@ def _parallel_result(cell: Cell, clocked: list[_Clocked]) -> CellResult:
         client_decode_tps=total,
         acceptance_rate=_acceptance([c.timing for c in clocked]),
         decode_tps_samples=tuple(c.timing.decode_tps for c in clocked if c.timing.decode_tps is not None),
+        seconds=round(seconds, 3),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.engines.silence import SilenceWatch
 
 _KEPT_TEXT = 400
 """Characters of an answer that are kept for a person to look at."""
@@ -85,7 +86,8 @@ class LlamaServerClient:
         *,
         predict_tokens: int,
         reuse_prefix: bool,
-        deadline_s: float,
+        first_token_s: float,
+        stall_s: float,
         limit_s: float,
         slot: int | None = None,
     ) -> RequestTiming | RequestFailure:
@@ -104,21 +106,25 @@ class LlamaServerClient:
         if slot is not None:
             body["id_slot"] = slot
         stream = _Stream(started=time.perf_counter())
-        timeout = httpx.Timeout(10.0, read=deadline_s)
+        watch: SilenceWatch | None = None
+        timeout = httpx.Timeout(10.0, read=first_token_s)
         try:
             with self._http.stream("POST", "/completion", json=body, timeout=timeout) as reply:
                 if reply.status_code != 200:
                     return _refusal(reply.status_code, reply.read())
-                for event in _events(reply.iter_lines()):
-                    if "error" in event:
-                        return _refusal(reply.status_code, json.dumps(event).encode())
-                    stream.take(event)
-                    if stream.decoding_s() > limit_s:
-                        stream.finish_reason = "cut off"
-                        break
-        except httpx.ReadTimeout:
-            return stream.silence(deadline_s)
+                watch = SilenceWatch(reply, since=stream.started, first_token_s=first_token_s, stall_s=stall_s)
+                with watch:
+                    for event in _events(reply.iter_lines()):
+                        if "error" in event:
+                            return _refusal(reply.status_code, json.dumps(event).encode())
+                        stream.take(event)
+                        watch.heard()
+                        if stream.decoding_s() > limit_s:
+                            stream.finish_reason = "cut off"
+                            break
         except httpx.HTTPError as error:
+            if isinstance(error, httpx.ReadTimeout) or (watch is not None and watch.expired):
+                return stream.silence(first_token_s, stall_s)
             return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
         except ValueError:
             # A server that dies can leave half an event behind.
@@ -158,10 +164,10 @@ class _Stream:
         """Seconds from the first token to the last."""
         return 0.0 if self.first is None or self.last is None else self.last - self.first
 
-    def silence(self, deadline_s: float) -> RequestFailure:
+    def silence(self, first_token_s: float, stall_s: float) -> RequestFailure:
         if self.first is None:
-            return RequestFailure(kind="no_first_token", detail=f"no token within {deadline_s:.0f} s")
-        return RequestFailure(kind="stalled", detail=f"silent for {deadline_s:.0f} s after {len(self.text)} tokens")
+            return RequestFailure(kind="no_first_token", detail=f"no token within {first_token_s:.0f} s")
+        return RequestFailure(kind="stalled", detail=f"silent for {stall_s:.0f} s after {len(self.text)} tokens")
 
     def timing(self) -> RequestTiming | RequestFailure:
         if self.last is None or self.first is None or self.finish_reason is None:

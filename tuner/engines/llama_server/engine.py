@@ -238,6 +238,9 @@ class LlamaServer:
                 reasons.append(f"asked for {expected} tokens of context a slot, runs with {actual.context_per_slot}")
         if asked.get("--spec-type", "none") != "none" and actual.speculation is False:
             reasons.append("asked for speculation, runs without")
+        types = [asked.get(flag) for flag in ("--cache-type-k", "--cache-type-v")]
+        if actual.kv_types is not None and all(types) and actual.kv_types != (wanted := "/".join(map(str, types))):
+            reasons.append(f"asked for a KV cache of {wanted}, runs with {actual.kv_types}")
         return reasons + not_as_asked(log_text)
 
     def observations(self, log_text: str) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from tuner.domain.memory import HOST
 from tuner.domain.verdict import Outcome
-from tuner.engines.llama_server.log_facts import HOST
 
 _SMALLER = "a smaller context or ubatch, a smaller KV cache type, or fewer layers on the device"
 _FILE = "check the path, and download or convert the file again"

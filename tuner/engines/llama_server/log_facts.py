@@ -12,10 +12,7 @@ import re
 from collections.abc import Iterator
 
 from tuner.domain.measurement import ActualSettings
-from tuner.domain.memory import MemoryProjection
-
-HOST = "CPU"
-"""The device name under which all host memory is counted."""
+from tuner.domain.memory import HOST, MemoryProjection
 
 _PREFIX = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] ")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -28,6 +25,8 @@ _BUFFER = re.compile(r":\s+(\S+)\s+(model|KV|RS|output|compute|LoRA) buffer size
 _FLASH = re.compile(
     r"Flash Attention (enabled|.*set to (?:enabled|disabled))|flash_attn\s*=\s*(enabled|disabled|[01])\s*$"
 )
+_KV_TYPES = re.compile(r"llama_kv_cache: size = .*\bK \((\w+)\):.*\bV \((\w+)\):")
+_SPLITS = re.compile(r"graph splits = (\d+)|\bsplits = (\d+)(?: / (\d+))?")
 _OFFLOADED = re.compile(r"offloaded (\d+/\d+) layers to GPU")
 _SPECULATION = (
     ("speculative decoding context initialized", True),
@@ -122,6 +121,8 @@ def settings_from_log(log_text: str) -> ActualSettings:
     flash: bool | None = None
     offloaded: str | None = None
     speculation: bool | None = None
+    kv_types: str | None = None
+    splits: int | None = None
     context = 0
     sizes: dict[tuple[str, str], float] = {}
     for line in _last_load(clean_lines(log_text)):
@@ -135,6 +136,10 @@ def settings_from_log(log_text: str) -> ActualSettings:
                 sizes[buffer, kind] = sizes.get((buffer, kind), 0.0) + mib
         elif (match := _FLASH.search(line)) and context <= 1:
             flash = (match[1] or match[2]).endswith(("enabled", "1"))
+        elif (match := _KV_TYPES.search(line)) and context <= 1:
+            kv_types = f"{match[1]}/{match[2]}"
+        elif (match := _SPLITS.search(line)) and context <= 1:
+            splits = max(splits or 0, *(int(number) for number in match.groups() if number))
         elif (match := _OFFLOADED.search(line)) and offloaded is None:
             offloaded = match[1]
         else:
@@ -144,7 +149,12 @@ def settings_from_log(log_text: str) -> ActualSettings:
         device = device_of(buffer, rpc)
         buffers[device] = round(buffers.get(device, 0.0) + mib, 2)
     return ActualSettings(
-        flash_attention=flash, offloaded_layers=offloaded, speculation=speculation, buffers_mib=buffers
+        flash_attention=flash,
+        offloaded_layers=offloaded,
+        speculation=speculation,
+        kv_types=kv_types,
+        graph_splits=splits,
+        buffers_mib=buffers,
     )
 
 
