@@ -7,7 +7,8 @@ value the engine would use where the plan knows it, and else compares as an empt
     oom_load  oom_midprompt@TOKENS  hang_load  crash_load  slow_start@SECONDS     while loading, or in a deep prompt
     segv  sigill  killed                     die of that signal while loading; `@request`: in the first completion
     hang_request  stall_midstream@TOKENS  crash_request  http500  garbage         completions
-    ignore_sigterm  grandchild  cut_context  no_speculation                       the rest
+    slow  slow_deep@TOKENS  attention_on_cpu                                      slower than it should be, in silence
+    ignore_sigterm  grandchild  cut_context  no_speculation  other_kv_types       the rest
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 NAMES = {
     "oom_load", "oom_midprompt", "hang_load", "crash_load", "slow_start", "segv", "sigill", "killed", "hang_request",
     "stall_midstream", "crash_request", "http500", "garbage", "ignore_sigterm", "grandchild", "cut_context",
-    "no_speculation",
+    "no_speculation", "slow", "slow_deep", "attention_on_cpu", "other_kv_types",
 }  # fmt: skip
 SIGNALS = {"segv": signal.SIGSEGV, "sigill": signal.SIGILL, "killed": signal.SIGKILL}
 CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<)(.*)")
@@ -54,6 +55,12 @@ class Faults:
     def number(self, name: str, default: float) -> float:
         """The fault's parameter as a number."""
         return float(self.active[name] or default)
+
+    def slowness(self, depth: int) -> float:
+        """How many times slower a request at this depth is than the rig says."""
+        if "slow" in self or ("slow_deep" in self and depth > self.number("slow_deep", 0)):
+            return 20.0
+        return 12.0 if "attention_on_cpu" in self else 1.0
 
     def die_of_signal(self, moment: str) -> None:
         """End by a real signal if a fault says so for this moment (`load` or `request`)."""

@@ -195,7 +195,7 @@ def load(
         out_of_memory(journal, measured, path, measured.failure, str(measured.failed_device))
     if "oom_load" in faults:
         out_of_memory(journal, measured, path, "kv", next(iter(plan.shares), "Host"))
-    _report_buffers(journal, measured)
+    _report_buffers(journal, measured, faults)
     if measured.failure == "quantized_v":
         _no_context(
             journal, path, "failed to initialize the context: quantized V cache requires flash_attn to be enabled"
@@ -203,7 +203,7 @@ def load(
     _start_speculation(journal, measured, settings, path)
 
 
-def _report_buffers(journal: Journal, measured: Measured) -> None:
+def _report_buffers(journal: Journal, measured: Measured, faults: Faults) -> None:
     more, plan, memory = journal.more, measured.plan, measured.memory
     layers = measured.rig.model["layers"] + 1
     on_device = plan.gpu_layers if measured.rig.devices else layers  # a build without devices counts all as offloaded
@@ -226,7 +226,8 @@ def _report_buffers(journal: Journal, measured: Measured) -> None:
             )
     size = sum(parts["context"] for parts in memory.values())
     cells = f"{plan.context:6} cells, {layers - 1:3} layers, {plan.slots:2}/{plan.slots} seqs"
-    halves = f"K ({plan.type_k}): {size / 2:7.2f} MiB, V ({plan.type_v}): {size / 2:7.2f} MiB"
+    type_k = "f32" if "other_kv_types" in faults else plan.type_k
+    halves = f"K ({type_k}): {size / 2:7.2f} MiB, V ({plan.type_v}): {size / 2:7.2f} MiB"
     more("llama_kv_cache", f"size = {size:7.2f} MiB ({cells}), {halves}")
     flash = "Flash Attention enabled" if plan.flash else "Flash Attention not supported, set to disabled"
     if plan.flash or measured.settings.get("flash_attn") != "off":
@@ -237,7 +238,7 @@ def _report_buffers(journal: Journal, measured: Measured) -> None:
             f"{'CPU' if name == 'Host' else name:>10} compute buffer size = {parts['compute']:8.2f} MiB",
         )
     more("sched_reserve", f"graph nodes  = {30 * layers}")
-    on_cpu = layers - on_device + (layers if measured.mixed_kv else 0)
+    on_cpu = layers - on_device + (layers if measured.mixed_kv or "attention_on_cpu" in faults else 0)
     more("sched_reserve", f"graph splits = {1 + bool(measured.rig.devices) + 2 * on_cpu}")
 
 

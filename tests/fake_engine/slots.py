@@ -167,8 +167,10 @@ class Slots:
         depth = len(task.prompt)
         self.journal.more("slot operator()", f"id {task.slot:2} | task 0 | new prompt, n_ctx_slot = {self.context}, "
                           f"n_keep = 0, task.n_tokens = {depth}")  # fmt: skip
-        task.prompt_ms = noise * sum(
-            sign * 1000 * end / self.measured.prefill_tps(end) for sign, end in ((1, depth), (-1, task.cached))
+        task.prompt_ms = (
+            noise
+            * self.faults.slowness(depth)
+            * sum(sign * 1000 * end / self.measured.prefill_tps(end) for sign, end in ((1, depth), (-1, task.cached)))
         )
         if self.measured.settings.get("warmup") is False and self._requests == 1:
             task.prompt_ms += 250  # the first request pays for what the warm-up would have done
@@ -204,7 +206,7 @@ class Slots:
                 streams = self.busy
                 if streams not in speeds:
                     speeds[streams] = self.measured.decode_tps(kind, depth, streams) * (1.5 if garbage else 1.0)
-                step_ms = noise * 1000 / speeds[streams]
+                step_ms = noise * self.faults.slowness(depth) * 1000 / speeds[streams]
                 task.predicted_ms += step_ms
                 verifications += 1 / drafts.gained
                 due += step_ms / 1000 * self._scale

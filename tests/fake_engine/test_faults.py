@@ -134,6 +134,37 @@ def test_garbage_is_fast_and_wrong(start: Start) -> None:
     assert wrong_speed > 1.2 * speed
 
 
+@pytest.mark.parametrize(
+    ("fault", "deep_only"), [("slow", False), ("slow_deep@100", True), ("attention_on_cpu", False)]
+)
+def test_it_is_slower_than_it_should_be(start: Start, fault: str, deep_only: bool) -> None:
+    def speeds(server: Launched) -> list[float]:
+        prompts = ("word " * 20, "word " * 400)
+        bodies = [server.post("/completion", prompt=prompt, n_predict=4) for prompt in prompts]
+        return [body["timings"]["predicted_per_second"] for body in bodies]
+
+    with start("") as server:
+        normal = speeds(server)
+    with start(fault) as server:
+        slow = speeds(server)
+        assert server.get("/health") == {"status": "ok"}
+    assert slow[1] < normal[1] / 8
+    assert (slow[0] > normal[0] / 2) == deep_only
+
+
+def test_attention_on_the_cpu_shows_in_the_graphs_splits(start: Start) -> None:
+    def splits(fault: str) -> int:
+        with start(fault) as server:
+            return int(re.search(r"graph splits = (\d+)", server.log)[1])  # type: ignore[index]
+
+    assert splits("attention_on_cpu") > 5 * splits("")
+
+
+def test_it_uses_another_cache_type_than_asked(start: Start) -> None:
+    with start("other_kv_types") as server:
+        assert "K (f32)" in server.log
+
+
 def test_half_the_context_is_given(start: Start) -> None:
     with start("cut_context", "-np", "1") as server:
         assert server.get("/props")["default_generation_settings"]["n_ctx"] == 4096

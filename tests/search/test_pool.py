@@ -274,9 +274,29 @@ def test_what_brought_the_machine_down_or_did_not_fit_is_never_asked_again(opene
     later.enqueue(killed.configuration.values, "asked for by a seed")
     found = set()
     while (proposal := later.ask()) is not None:
+        differences = proposal.configuration.differences_from(killed.configuration.values)
+        assert outcome is Outcome.OUT_OF_MEMORY or len(differences) > 1, "too near to what brought the machine down"
         found.add(proposal.configuration.fingerprint)
         close(later, proposal)
-    assert found == all_configurations(SMALL) - {killed.configuration.fingerprint}
+    assert killed.configuration.fingerprint not in found
+    if outcome is Outcome.OUT_OF_MEMORY:
+        assert found == all_configurations(SMALL) - {killed.configuration.fingerprint}
+
+
+def test_the_neighbourhood_of_a_host_crash_is_left_alone_also_by_seeds(opened: Opener) -> None:
+    pool = opened()
+    crashed = ask(pool)
+    close(pool, crashed, Outcome.HOST_CRASH)
+    values = crashed.configuration.values
+    threads = 1 if values["threads"] != 1 else 2
+    pool.enqueue({**values, "threads": threads}, "one step away")
+    pool.enqueue({**values, "threads": threads, "chunk": 128 if values["chunk"] != 128 else 256}, "two steps away")
+    for _ in range(30):
+        proposal = ask(pool)
+        assert proposal.seed_name != "one step away"
+        assert len(proposal.configuration.differences_from(values)) > 1
+        close(pool, proposal)
+    assert "two steps away" in {record.note for record in pool.records()}
 
 
 def test_a_record_can_be_saved_again_and_comes_back_whole(opened: Opener) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import FAKE, Bench, bench_in
+from tests.bench import FAKE, QUICK_PROFILES, Bench, bench_in
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.process import engine_process
@@ -29,6 +29,11 @@ FAULTS: dict[str, tuple[Outcome, str]] = {
     "hang_load": (Outcome.START_TIMEOUT, "not ready"),
     "hang_request": (Outcome.STALLED, "never began to answer in cell warm-up"),
     "stall_midstream@5": (Outcome.STALLED, "fell silent"),
+    "slow_deep@1000": (Outcome.DEGRADED, "in code@1024 is"),
+    "attention_on_cpu": (Outcome.DEGRADED, "pieces"),
+    "other_kv_types": (Outcome.DEGRADED, "asked for a KV cache of f16/f16, runs with f32/f16"),
+    # Hopeless, and so not measured to its end; slow as it is, it is what was asked for.
+    "slow": (Outcome.OK, "cut short after 1 cells"),
     # How an engine ends says nothing about how it ran.
     "ignore_sigterm": (Outcome.OK, ""),
     "grandchild": (Outcome.OK, ""),
@@ -52,6 +57,16 @@ flag = "--spec-type"
 choices = ["none", "draft-mtp"]
 default = "none"
 about = "Speculation."
+[parameters.cache_type_k]
+flag = "--cache-type-k"
+choices = ["f16"]
+default = "f16"
+about = "Keys."
+[parameters.cache_type_v]
+flag = "--cache-type-v"
+choices = ["f16"]
+default = "f16"
+about = "Values."
 [parameters.batch_size]
 flag = "--batch-size"
 low = 2048
@@ -59,6 +74,8 @@ high = 2100
 default = 2048
 about = "Tells the seeds apart."
 """
+BOTH = "0.5, deep = 0.5 }\nleast"
+"""Cells at two depths instead of one."""
 SEED = """
 [[seeds]]
 name = "meets {fault}"
@@ -88,7 +105,8 @@ def faulty(
         switches = [f"{fault}?batch_size={mark}" for fault, mark in marks.items() if fault]
         monkeypatch.setenv("FAKE_FAULT", ",".join(switches))
         words = bench.quick("--space", str(space), "--trials", str(len(marks) + 1))
-        words[words.index("64")] = "512"
+        words[words.index("64")] = "512,1024"
+        words[words.index("--profiles") + 1] = str(bench.file("two.toml", QUICK_PROFILES.replace("1.0 }\nleast", BOTH)))
         said = bench.tuner(*words)
         assert said.code == 0, said.err
         records = {record.note.removeprefix("meets "): record for record in bench.records() if record.note}
@@ -110,6 +128,8 @@ def test_a_fault_becomes_a_verdict(faulty: tuple[Bench, dict[str, TrialRecord]],
     assert (bench.study() / verdict.log).stat().st_size > 0
     # A failed measurement is never a slow one, and never recommended.
     assert verdict.feasible == (outcome is Outcome.OK)
+    cut = record.measurement is not None and record.measurement.cut_short is not None
+    assert cut == (fault in ("slow", "attention_on_cpu")), "only what is hopeless is cut short"
 
 
 def test_the_study_goes_on_after_every_fault(faulty: tuple[Bench, dict[str, TrialRecord]]) -> None:

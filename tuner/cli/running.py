@@ -155,9 +155,12 @@ def _say_what_is_done(progress: Progress, folder: StudyFolder, frozen: FrozenStu
     progress.note(f"study {folder.path}: {len(frozen.space.parameters)} parameters, {len(cells)} cells a launch")
     for note in frozen.notes:
         progress.note(note)
-    _, hidden = wiring.load_engine(frozen.definition.engine).clean_environment(os.environ)
+    engine = wiring.load_engine(frozen.definition.engine)
+    _, hidden = engine.clean_environment(os.environ)
     if hidden:
         progress.note(f"left out of every launch, since they set flags unseen: {', '.join(hidden)}")
+    for warning in engine.warnings(os.environ):
+        progress.note(warning)
 
 
 def _stop_in_order_when_asked() -> None:

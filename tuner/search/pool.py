@@ -10,7 +10,7 @@ import hashlib
 import logging
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -152,30 +152,32 @@ class TrialPool:
         """The next configuration that keeps all rules and was never measured; None when the space is used up."""
         records = self.records()
         known = {record.configuration.fingerprint for record in records if _says_something(record)}
+        crashed = [record.configuration for record in records if _took_the_machine_down(record)]
         baseline_known = any(record.is_baseline and _is_measured(record) for record in records)
         while self._search.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             trial = self._search.ask(self._distributions)
             configuration = complete(self._space, from_optuna(self._space, trial.params))
             # A baseline that failed is asked for again; that a kill can put it in the queue twice must not show.
             is_baseline = trial.user_attrs.get(_ORIGIN) == BASELINE_NOTE
-            if baseline_known if is_baseline else not self._is_new(configuration, known):
+            is_wanted = not baseline_known if is_baseline else self._is_wanted(configuration, known, crashed)
+            if not is_wanted:
                 self._search.tell(trial, state=TrialState.FAIL)
                 continue
             self._asked[trial.number] = trial
             return Proposal(trial.number, configuration, trial.user_attrs.get(_ORIGIN))
-        params = self._draw(known)
+        params = self._draw(known, crashed)
         if params is None:
             return None
         self._search.enqueue_trial(params)
         return self.ask()
 
-    def _draw(self, known: set[str]) -> dict[str, Value] | None:
+    def _draw(self, known: set[str], crashed: Sequence[Configuration]) -> dict[str, Value] | None:
         """What the sampler proposes next, as Optuna's parameters; random values when it only repeats itself."""
         self._copy_told()
         for _ in range(_PATIENCE):
             trial = self._draft.ask(self._distributions)
             configuration = complete(self._space, from_optuna(self._space, trial.params))
-            if violations(self._space, configuration):
+            if violations(self._space, configuration) or _is_near(configuration, crashed):
                 _set_constraints(trial, {"outcome": 1.0})
                 self._draft.tell(trial, state=TrialState.PRUNED)
                 continue
@@ -184,7 +186,7 @@ class TrialPool:
                 return dict(trial.params)
         for _ in range(1000):
             values = random_values(self._space, self._rng)
-            if self._is_new(complete(self._space, values), known):
+            if self._is_wanted(complete(self._space, values), known, crashed):
                 return to_optuna(self._space, values)
         return None
 
@@ -194,8 +196,9 @@ class TrialPool:
                 self._drafted.add(trial.number)
                 self._draft.add_trial(trial)
 
-    def _is_new(self, configuration: Configuration, known: set[str]) -> bool:
-        return configuration.fingerprint not in known and not violations(self._space, configuration)
+    def _is_wanted(self, configuration: Configuration, known: set[str], crashed: Sequence[Configuration]) -> bool:
+        is_new = configuration.fingerprint not in known and not violations(self._space, configuration)
+        return is_new and not _is_near(configuration, crashed)
 
     def open_confirmation(self) -> int:
         """A number for a re-measurement."""
@@ -268,6 +271,15 @@ class TrialPool:
 def _says_something(record: TrialRecord) -> bool:
     """Whether a trial, open or closed, makes its configuration known. An interrupted one does not."""
     return record.verdict is None or record.verdict.outcome is not Outcome.INTERRUPTED
+
+
+def _took_the_machine_down(record: TrialRecord) -> bool:
+    return record.verdict is not None and record.verdict.outcome is Outcome.HOST_CRASH
+
+
+def _is_near(configuration: Configuration, crashed: Iterable[Configuration]) -> bool:
+    """Whether it differs in a single value from one that took the machine down: not worth another night's end."""
+    return any(len(configuration.differences_from(one.values)) <= 1 for one in crashed)
 
 
 def _is_measured(record: TrialRecord) -> bool:

@@ -98,6 +98,9 @@ class Engine(Protocol):
     def clean_environment(self, inherited: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         """The environment without what would set flags unseen, and the names of what was left out."""
 
+    def warnings(self, inherited: Mapping[str, str]) -> list[str]:
+        """What sets flags unseen and cannot be left out of a launch, in words."""
+
     def client(self, port: int) -> Any:
         """A `RunningClient` for the server on a local port."""
 

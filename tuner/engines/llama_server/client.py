@@ -122,14 +122,15 @@ class LlamaServerClient:
                         if stream.decoding_s() > limit_s:
                             stream.finish_reason = "cut off"
                             break
-        except httpx.HTTPError as error:
+                # Where the end of the connection is the end of the answer, a watch that shut it raises nothing.
+                return stream.silence(first_token_s, stall_s) if watch.expired else stream.timing()
+        except (httpx.HTTPError, ValueError) as error:
             if isinstance(error, httpx.ReadTimeout) or (watch is not None and watch.expired):
                 return stream.silence(first_token_s, stall_s)
-            return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
-        except ValueError:
-            # A server that dies can leave half an event behind.
-            return RequestFailure(kind="connection_lost", detail="the stream broke off within an event")
-        return stream.timing()
+            # A server that dies can leave half an event behind, which is no JSON.
+            torn = "the stream broke off within an event"
+            told = torn if isinstance(error, ValueError) else str(error) or type(error).__name__
+            return RequestFailure(kind="connection_lost", detail=told)
 
     def _get(self, path: str) -> Any:
         """The JSON at `path`; None where the server has no such page."""

@@ -24,6 +24,7 @@ from tuner.engines.llama_server.help_text import parse_devices, parse_help, pars
 from tuner.engines.llama_server.log_facts import explain_live, not_as_asked, projected_memory, settings_from_log
 from tuner.engines.llama_server.model_file import read_model
 from tuner.engines.llama_server.pasted import Argument, parse_arguments, split_command
+from tuner.engines.llama_server.surroundings import clean_environment, settings_that_stay
 
 HOW_TO_GET = (
     "install llama.cpp (github.com/ggml-org/llama.cpp, or `brew install llama.cpp`, or `winget install llama.cpp`) "
@@ -200,9 +201,15 @@ class LlamaServer:
         return projected_memory(log_text)
 
     def clean_environment(self, inherited: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-        """The environment without variables that set flags behind the command's back, and the names of those."""
-        hidden = sorted(name for name in inherited if name.startswith("LLAMA_ARG_") or name == "LLAMA_API_KEY")
-        return {name: value for name, value in inherited.items() if name not in hidden}, hidden
+        """The environment without what sets flags behind the command's back, and the names of that.
+
+        See `tuner.engines.llama_server.surroundings`.
+        """
+        return clean_environment(inherited)
+
+    def warnings(self, inherited: Mapping[str, str]) -> list[str]:
+        """See `tuner.engines.llama_server.surroundings.settings_that_stay`."""
+        return settings_that_stay(inherited)
 
     def client(self, port: int) -> LlamaServerClient:
         """A client for the server on a local port."""
