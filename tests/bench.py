@@ -95,10 +95,10 @@ class Bench:
                 code = int(ended.code or 0)
         return Said(code, out.getvalue(), err.getvalue())
 
-    def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        """The command as a program of its own, in a session of its own."""
+    def start(self, *words: str, prelude: str = "", **env: str) -> subprocess.Popen[str]:
+        """The command as a program of its own, in a session of its own. `prelude` is Python that runs before it."""
         process = subprocess.Popen(
-            [sys.executable, "-c", "from tuner.cli.app import main; main()", *words],
+            [sys.executable, "-c", f"{prelude}\nfrom tuner.cli.app import main; main()", *words],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), **env},
             stdout=subprocess.PIPE,

@@ -9,11 +9,14 @@ value the engine would use where the plan knows it, and else compares as an empt
     hang_request  stall_midstream@TOKENS  crash_request  http500  garbage         completions
     slow  slow_deep@TOKENS  attention_on_cpu                                      slower than it should be, in silence
     ignore_sigterm  grandchild  cut_context  no_speculation  other_kv_types       the rest
+    random@SHARE       any of these, for that share of all configurations; the same one for the same configuration
 """
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import re
 import resource
 import signal
@@ -24,7 +27,7 @@ from typing import Any
 NAMES = {
     "oom_load", "oom_midprompt", "hang_load", "crash_load", "slow_start", "segv", "sigill", "killed", "hang_request",
     "stall_midstream", "crash_request", "http500", "garbage", "ignore_sigterm", "grandchild", "cut_context",
-    "no_speculation", "slow", "slow_deep", "attention_on_cpu", "other_kv_types",
+    "no_speculation", "slow", "slow_deep", "attention_on_cpu", "other_kv_types", "random",
 }  # fmt: skip
 SIGNALS = {"segv": signal.SIGSEGV, "sigill": signal.SIGILL, "killed": signal.SIGKILL}
 CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<)(.*)")
@@ -47,6 +50,8 @@ class Faults:
                 raise ValueError(f"FAKE_FAULT: no fault is called '{name}'")
             if all(_holds(condition, settings) for condition in filter(None, conditions.split("&"))):
                 active[name] = parameter
+        if "random" in active and (chosen := _drawn(float(active.pop("random") or 0.5), settings)):
+            active[chosen] = ""
         return cls(active)
 
     def __contains__(self, name: str) -> bool:
@@ -67,6 +72,12 @@ class Faults:
         for name, number in SIGNALS.items():
             if name in self.active and (self.active[name] or "load") == moment:
                 die(number)
+
+
+def _drawn(share: float, settings: Mapping[str, Any]) -> str | None:
+    told = json.dumps({k: v for k, v in settings.items() if k not in ("port", "alias", "host", "model")}, sort_keys=True)
+    rng = random.Random(told)
+    return rng.choice(sorted(NAMES - {"random"})) if rng.random() < share else None
 
 
 def _holds(condition: str, settings: Mapping[str, Any]) -> bool:

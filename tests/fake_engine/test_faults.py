@@ -205,6 +205,13 @@ def test_a_condition_limits_a_fault_to_some_configurations(start: Start) -> None
             assert server.get("/health") == {"status": "ok"}
 
 
+def test_random_faults_meet_their_share_and_the_same_configuration_always_the_same() -> None:
+    drawn = [Faults.read("random@0.4", {"ubatch_size": n, "port": n}).active for n in range(1000)]
+    assert 340 < sum(map(bool, drawn)) < 460
+    assert {name for active in drawn for name in active} == NAMES - {"random"}
+    assert drawn == [Faults.read("random@0.4", {"ubatch_size": n, "port": 0, "alias": "x"}).active for n in range(1000)]
+
+
 @pytest.mark.parametrize("text", ["no_such_fault", "oom_load?ubatch_size"])
 def test_a_fault_that_does_not_exist_is_told(text: str) -> None:
     with pytest.raises(ValueError, match="FAKE_FAULT"):

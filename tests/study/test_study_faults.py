@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,3 +200,33 @@ def test_a_program_that_disappears_ends_the_run_with_a_message(bench: Bench) -> 
     program.symlink_to(FAKE)
     assert bench.tuner("run", "s").code == 0
     assert [record.verdict.outcome for record in bench.records() if record.verdict].count(Outcome.INTERRUPTED) == 1
+
+
+def test_a_launcher_that_outlives_its_worker_is_a_crash(bench: Bench) -> None:
+    """The process is alive, and nobody serves any more."""
+    bench.monkeypatch.setenv("FAKE_FAULT", "crash_request?batch_size=1024")
+    launcher = bench.file(
+        "launcher",
+        f"""#!{sys.executable}
+import subprocess, sys, time
+worker = subprocess.Popen([{sys.executable!r}, {str(FAKE)!r}, *sys.argv[1:]])
+if worker.wait() != 0 and "--alias" in sys.argv:
+    time.sleep(600)
+sys.exit(worker.returncode)
+""",
+    )
+    launcher.chmod(0o755)
+    space = bench.file(
+        "space.toml",
+        'schema_version = 1\nengine = "llama_server"\n[parameters.batch_size]\nflag = "--batch-size"\n'
+        'choices = [2048, 1024]\ndefault = 2048\nabout = "One value meets the fault."\n',
+    )
+    words = bench.quick("--trials", "2", "--space", str(space), "--confirm-rounds", "2")
+    words[words.index(str(FAKE))] = str(launcher)
+    said = bench.tuner(*words)
+    assert said.code == 0, said.err
+    verdict = bench.records()[1].verdict
+    assert verdict is not None
+    assert verdict.outcome is Outcome.CRASHED
+    assert "though the server is alive" in verdict.reason
+    bench.assert_nothing_left()
