@@ -75,7 +75,9 @@ class Faults:
 
 
 def _drawn(share: float, settings: Mapping[str, Any]) -> str | None:
-    told = json.dumps({k: v for k, v in settings.items() if k not in ("port", "alias", "host", "model")}, sort_keys=True)
+    told = json.dumps(
+        {k: v for k, v in settings.items() if k not in ("port", "alias", "host", "model")}, sort_keys=True
+    )
     rng = random.Random(told)
     return rng.choice(sorted(NAMES - {"random"})) if rng.random() < share else None
 

@@ -199,11 +199,11 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 
 
 def _refusal(status: int, body: bytes) -> RequestFailure:
-    """Why a request was turned away. Some builds answer a prompt that is too long without the 400: the body decides."""
+    """Why a request was turned away. For a prompt that is too long builds differ in status and type: the words decide."""
     try:
         error = json.loads(body)["error"]
         message, kind = str(error.get("message", error)), str(error.get("type", ""))
     except (ValueError, KeyError, AttributeError, TypeError):
         message, kind = body[:300].decode(errors="replace"), ""
-    exceeded = kind == "exceed_context_size_error"
+    exceeded = kind == "exceed_context_size_error" or "exceeds the available context size" in message
     return RequestFailure(kind="context_exceeded" if exceeded else "refused", detail=f"HTTP {status}: {message}")
