@@ -199,7 +199,7 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 
 
 def _refusal(status: int, body: bytes) -> RequestFailure:
-    """Why a request was turned away. For a prompt that is too long builds differ in status and type: the words decide."""
+    """Why a request was turned away. Builds differ in how they refuse a prompt that is too long: the words decide."""
     try:
         error = json.loads(body)["error"]
         message, kind = str(error.get("message", error)), str(error.get("type", ""))
