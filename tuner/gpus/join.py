@@ -25,7 +25,10 @@ class JoinedBy(StrEnum):
 
     BUS_ID = "PCI bus id"
     NAME_AND_MEMORY = "name and memory"
+    NAME = "name alone"
+    """Where one of the two does not tell its memory."""
     VENDOR_AND_MEMORY = "vendor and memory"
+    """Where one of the two does not tell its model."""
     CUDA_ORDER = "CUDA's order"
 
 
@@ -112,15 +115,22 @@ def _join_backend(
     if ordered is not None and len(ordered) != len(members):
         ordered = None  # CUDA leaves out a card that NVML knows, so that the places are not the same.
 
+    def same_name(device: Device, card: int) -> bool:
+        return _may_be(device, cards[card]) and names_agree(device.description, cards[card].name)
+
+    def memory_known(device: Device, card: int) -> bool:
+        return device.total_mib is not None and cards[card].total_mib is not None
+
     def same_place(device: Device, card: int) -> bool:
         return ordered is not None and ordered[members.index(device)] == card and _may_be(device, cards[card])
 
     ways: dict[JoinedBy, Callable[[Device, int], bool]] = {
         JoinedBy.BUS_ID: same_bus_id,
-        JoinedBy.NAME_AND_MEMORY: lambda device, card: (
-            _may_be(device, cards[card]) and names_agree(device.description, cards[card].name)
+        JoinedBy.NAME_AND_MEMORY: lambda device, card: same_name(device, card) and memory_known(device, card),
+        JoinedBy.NAME: same_name,
+        JoinedBy.VENDOR_AND_MEMORY: lambda device, card: (
+            _may_be(device, cards[card]) and vendor_of(device.description) is not None and memory_known(device, card)
         ),
-        JoinedBy.VENDOR_AND_MEMORY: lambda device, card: _may_be(device, cards[card]),
         JoinedBy.CUDA_ORDER: same_place,
     }
     for how, fits in ways.items():
@@ -146,11 +156,11 @@ def _backend(device: Device) -> str:
 
 
 def _may_be(device: Device, card: GpuIdentity) -> bool:
-    """Whether vendor and memory are the same, and nothing in the names speaks against it."""
+    """Whether nothing that is known of vendor, model and memory speaks against it."""
     if vendor_of(device.description) not in (card.vendor, None) or names_differ(device.description, card.name):
         return False
     if device.total_mib is None or card.total_mib is None:
-        return False
+        return True
     return abs(device.total_mib - card.total_mib) <= max(_SAME_MEMORY * card.total_mib, _SAME_MEMORY_MIB)
 
 

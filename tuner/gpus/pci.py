@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_BUS_ID = re.compile(r"(?<![0-9a-f])(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])(?![0-9a-f])", re.IGNORECASE)
+_BUS_ID = re.compile(
+    r"(?<![0-9a-f])(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])(?![0-9a-f])", re.IGNORECASE
+)
 
 
 def normal_bus_id(text: str) -> str | None:
