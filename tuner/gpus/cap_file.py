@@ -79,14 +79,25 @@ class CapFile:
             self._sync_folder()
         except OSError as error:
             raise NotPermitted(
-                f"The cards' power caps cannot be written down, so they are left as they are: {error.strerror}",
+                f"The cards' former power caps cannot be written down: {error.strerror}",
                 where=str(self.path),
             ) from error
 
     def remove(self) -> None:
-        """Says that every cap is as it was."""
-        self.path.unlink(missing_ok=True)
-        self._sync_folder()
+        """Says that every cap is as it was.
+
+        Raises:
+            NotPermitted: the file cannot be removed.
+        """
+        try:
+            self.path.unlink(missing_ok=True)
+            self._sync_folder()
+        except OSError as error:
+            raise NotPermitted(
+                f"The file with the cards' former power caps cannot be removed: {error.strerror}",
+                where=str(self.path),
+                advice="every cap is as it was: delete it",
+            ) from error
 
     def _sync_folder(self) -> None:
         """Makes the change of a name durable, where folders can be opened for that (not on Windows)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
-from tuner.domain.errors import NotPermitted, PowerCapRefused
+from tuner.domain.errors import BadInput, NotPermitted, PowerCapRefused
 from tuner.domain.record import Owner
 from tuner.gpus.cap_file import CapFile, SavedCap, SavedCaps
 from tuner.gpus.card import Card
@@ -105,7 +105,7 @@ class PowerCaps:
 
         Raises:
             NotPermitted: the former caps cannot be written down, so that nothing was changed.
-            BadInput: the file with them is damaged, likewise.
+            BadInput: the file with them is damaged or of another machine, likewise.
         """
         key = card.identity.key
         if Counter(one.identity.key for one in self._cards)[key] != 1:
@@ -138,7 +138,14 @@ class PowerCaps:
     def _save(self) -> None:
         """Writes down the present caps of all cards that are not in the file yet."""
         saved = self._file.read()
-        caps = dict(saved.caps) if saved else {}
+        origin = _origin(saved, self._owner)
+        if origin is _Origin.OTHER_MACHINE and saved is not None:
+            raise BadInput(
+                f"The file with the cards' former power caps is of another machine, {saved.owner.host}",
+                where=str(self._file.path),
+                advice="keep it on a local disk; if it is this machine under another name, delete the file",
+            )
+        caps = dict(saved.caps) if saved and origin is _Origin.THIS_BOOT else {}
         for card in self._cards:
             cap = card.power_cap()
             if cap is not None and card.identity.key not in caps:
@@ -172,11 +179,11 @@ def restore_caps(path: Path, cards: Sequence[Card], owner: Owner) -> list[CapOut
     saved = file.read()
     if saved is None:
         return []
-    restarted = saved.owner.boot_id != owner.boot_id
+    origin = _origin(saved, owner)
     outcomes: list[CapOutcome] = []
     left: dict[str, SavedCap] = {}
     for key, cap in saved.caps.items():
-        outcome = _restored(key, cap, [card for card in cards if card.identity.key == key], restarted)
+        outcome = _restored(key, cap, [card for card in cards if card.identity.key == key], origin)
         outcomes.append(outcome)
         if not outcome.settled:
             left[key] = cap
@@ -187,8 +194,26 @@ def restore_caps(path: Path, cards: Sequence[Card], owner: Owner) -> list[CapOut
     return outcomes
 
 
-def _restored(key: str, saved: SavedCap, found: Sequence[Card], restarted: bool) -> CapOutcome:
-    if restarted:
+class _Origin(Enum):
+    """Where a file of saved caps comes from, seen from here."""
+
+    THIS_BOOT = auto()
+    BEFORE_RESTART = auto()
+    OTHER_MACHINE = auto()
+
+
+def _origin(saved: SavedCaps | None, owner: Owner) -> _Origin:
+    """A boot id is of one machine alone, whatever its name: containers have names of their own."""
+    if saved is None or saved.owner.boot_id == owner.boot_id:
+        return _Origin.THIS_BOOT
+    return _Origin.BEFORE_RESTART if saved.owner.host == owner.host else _Origin.OTHER_MACHINE
+
+
+def _restored(key: str, saved: SavedCap, found: Sequence[Card], origin: _Origin) -> CapOutcome:
+    if origin is _Origin.OTHER_MACHINE:
+        detail = "it was changed on another machine"
+        return CapOutcome(key=key, name=saved.name, state=CapState.MISSING, asked_w=saved.cap_w, detail=detail)
+    if origin is _Origin.BEFORE_RESTART:
         cap = found[0].power_cap() if found else None
         cap_w = cap.cap_w if cap else None
         state = CapState.HELD if cap_w is not None and abs(cap_w - saved.cap_w) <= _SAME_W else CapState.RESET
@@ -206,15 +231,16 @@ def _set(card: Card, watts: float) -> CapOutcome:
     before = card.power_cap()
     try:
         card.set_power_cap(watts)
-    except (NotPermitted, PowerCapRefused) as error:
-        state = CapState.NOT_PERMITTED if isinstance(error, NotPermitted) else CapState.REFUSED
-        told = {"state": state, "detail": error.what, "advice": error.advice}
-        return _compared(card, watts, state).model_copy(update=told)
-    ignored = before is not None and abs(before.cap_w - watts) > _SAME_W
-    outcome = _compared(card, watts, CapState.CLAMPED)
-    if ignored and outcome.cap_w is not None and before is not None and outcome.cap_w == before.cap_w:
-        return outcome.model_copy(update={"state": CapState.IGNORED})
-    return outcome
+    except NotPermitted as error:
+        told = {"state": CapState.NOT_PERMITTED, "detail": error.what, "advice": error.advice}
+        return _compared(card, watts, CapState.NOT_PERMITTED).model_copy(update=told)
+    except PowerCapRefused as error:
+        told = {"state": CapState.REFUSED, "detail": error.what, "advice": error.advice}
+        return _compared(card, watts, CapState.REFUSED).model_copy(update=told)
+    after = _compared(card, watts, CapState.CLAMPED)
+    if after.state is CapState.CLAMPED and before is not None and after.cap_w == before.cap_w:
+        return after.model_copy(update={"state": CapState.IGNORED})
+    return after
 
 
 def _compared(card: Card, watts: float, otherwise: CapState) -> CapOutcome:

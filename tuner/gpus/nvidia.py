@@ -1,6 +1,6 @@
 """NVIDIA cards, through NVML as nvidia-ml-py binds it (import name `pynvml`; the package of that name is another).
 
-Needs driver R470 or newer for everything; what an older driver, or a card, does not tell is None.
+What an older driver, or a card, does not tell is None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _MIB = 2**20
 _LIBRARY = "libnvidia-ml.so.1"
 _PCIE_INTERVAL_S = 0.5
-"""NVML counts PCIe traffic for 20 ms while the caller waits, so that is done this seldom, for one direction at a time."""
+"""NVML counts PCIe traffic for 20 ms while the caller waits: so it is asked this seldom, one direction at a time."""
 _HIGHEST_CAP_W = 100_000
 
 _REASONS = {

@@ -29,9 +29,10 @@ _PATIENCE_S = 3.0
 
 
 class GpuRecorder:
-    """Reads each card several times a second, as a context manager. A card that fails or hangs never disturbs the trial.
+    """Reads each card several times a second, as a context manager.
 
-    Each card has a thread of its own: a driver that hangs in one (a card that has fallen off the bus) stops no other.
+    A card that fails or hangs never disturbs the trial. Each has a thread of its own, so that a driver that hangs in
+    one (which has fallen off the bus) stops no other.
 
     Args:
         cards: what to watch; may be empty.
