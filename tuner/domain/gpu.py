@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+POWER_CAP = "power cap"
+CLOCKS_SET = "clocks set"
+"""By a person or a program: application clocks, locked clocks, clocks kept equal among cards or for a display."""
+SETTINGS = frozenset({POWER_CAP, CLOCKS_SET})
+"""The reasons in `throttled_by` that somebody has asked for. Every other one is heat or the hardware."""
+
 
 class GpuIdentity(BaseModel):
     """Which card it is."""
@@ -47,7 +53,10 @@ class GpuReading(BaseModel):
     core_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     throttled_by: tuple[str, ...] | None = None
-    """Why the clocks are held down, in words, idleness excepted; empty when they are not. None: not told."""
+    """Why the clocks are held down, in words, idleness excepted; empty when they are not. None: not told.
+
+    What somebody asked for has the words in `SETTINGS`.
+    """
     pcie_rx_mib_s: float | None = None
     """From the host to the card."""
     pcie_tx_mib_s: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tuner.domain.gpu import GpuIdentity, GpuProcess, GpuReading, PowerCap
@@ -31,3 +32,15 @@ class Card(Protocol):
 
     def processes(self) -> list[GpuProcess]:
         """The programs that hold memory on it, as far as the driver tells. Must not raise."""
+
+
+class CardsUnreadable(Exception):
+    """A vendor's library is there and does not work, or not for every card. The message says why, and what helps.
+
+    Attributes:
+        readable: the cards that can be read nevertheless.
+    """
+
+    def __init__(self, what: str, *, readable: Sequence[Card] = ()) -> None:
+        super().__init__(what)
+        self.readable = tuple(readable)
