@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuner.gpus.amd_smi import AmdSmiCard, handles_by_bus_id
 from tuner.gpus.amd_smi_binding import load_binding
-from tuner.gpus.amd_sysfs import VENDOR_ID, AmdSysfsCard
+from tuner.gpus.amd_sysfs import VENDOR_ID, AmdSysfsCard, shares_host_memory
 from tuner.gpus.card import Card
 from tuner.gpus.sysfs import drm_devices
 
@@ -26,6 +26,9 @@ def find_cards(sysfs_root: Path = Path("/sys"), notes: list[str] | None = None) 
     cards: list[Card] = []
     for device in devices:
         handle = handles.get(device.pci_bus_id or "")
-        # amdsmi leaves out some graphics units that sit beside the CPU.
-        cards.append(AmdSysfsCard(device) if handle is None else AmdSmiCard(binding, handle, device))
+        # Of a unit that shares the host's memory amdsmi would tell the part that the firmware set aside.
+        if handle is None or shares_host_memory(device):
+            cards.append(AmdSysfsCard(device))
+        else:
+            cards.append(AmdSmiCard(binding, handle, device))
     return cards

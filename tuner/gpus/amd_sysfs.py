@@ -31,10 +31,7 @@ class AmdSysfsCard:
 
     def __init__(self, device: DrmDevice) -> None:
         self._device = device
-        # A graphics unit beside the CPU has no memory of its own: what the firmware set aside for it and what the
-        # driver lends it from the host (GTT) are equally fast, so neither is a spill. It alone has a sensor `vddnb`.
-        folder = device.hwmon()
-        self._shares_host_memory = folder is not None and read_text(folder / "in1_label") == "vddnb"
+        self._shares_host_memory = shares_host_memory(device)
         self.identity = identity(device, total_mib=self._memory_mib("total"), source="sysfs")
 
     def read(self) -> GpuReading:
@@ -79,6 +76,16 @@ class AmdSysfsCard:
         own_mib = self._device.mib(f"mem_info_vram_{what}")
         lent_mib = self._device.mib(f"mem_info_gtt_{what}") if self._shares_host_memory else 0.0
         return None if own_mib is None or lent_mib is None else own_mib + lent_mib
+
+
+def shares_host_memory(device: DrmDevice) -> bool:
+    """Whether it is a graphics unit beside the CPU (APU): they alone have a sensor called `vddnb`.
+
+    What the firmware set aside for it and what the driver lends it from the host (GTT) are one memory, equally fast:
+    the latter is no spill.
+    """
+    folder = device.hwmon()
+    return folder is not None and read_text(folder / "in1_label") == "vddnb"
 
 
 def identity(device: DrmDevice, *, total_mib: float | None, source: str, name: str | None = None) -> GpuIdentity:
