@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import tuner.engines
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import BadInput, StudyMismatch
+from tuner.domain.errors import BadInput, StudyBusy, StudyMismatch
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import TrialRecord
-from tuner.process.boot import boot_id, this_process
+from tuner.gpus.machine_cards import MachineCards, cap_owner
+from tuner.process.boot import boot_id, owner_alive, this_process
 from tuner.process.lock import StudyLock
 from tuner.process.ports import free_port
 from tuner.search.space import complete
@@ -54,7 +55,7 @@ def load_engine(name: str) -> Engine:
 def sources(engine: str) -> Sources:
     """The files that come with the tuner, and this machine."""
     folder = shipped_files()
-    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine)
+    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine, machine_cards())
 
 
 def shipped_files() -> Path:
@@ -66,7 +67,33 @@ def shipped_files() -> Path:
 
 def machine(devices: Sequence[Device]) -> MachineFacts:
     """What this machine is."""
-    return machine_facts(devices, boot_id())
+    return machine_facts(devices, boot_id(), machine_cards().identities)
+
+
+def restore_power(cards: MachineCards) -> list[str]:
+    """Gives back the power caps that a run which was killed left changed; what came of it, in words.
+
+    Raises:
+        StudyBusy: the run that changed them still goes on.
+        BadInput, NotPermitted: the file with the former caps is damaged or cannot be read.
+    """
+    owner = cap_owner()
+    if owner is None:
+        return []
+    if owner.pid != os.getpid() and owner_alive(owner):
+        raise StudyBusy(
+            f"Another run of the tuner (pid {owner.pid}) holds the cards to other power caps than their own",
+            advice="wait for it, or stop it with Ctrl-C: it gives them back",
+        )
+    return [
+        f"restored: {outcome}" if outcome.settled else f"{outcome}; try: {outcome.advice}"
+        for outcome in cards.restore()
+    ]
+
+
+def machine_cards() -> MachineCards:
+    """The machine's graphics cards, looked for only when something is asked of them."""
+    return MachineCards(this_process())
 
 
 @dataclass(frozen=True)
@@ -159,7 +186,10 @@ def open_kit(folder: StudyFolder, observer: Observer, *, accept_changes: bool = 
     """
     from tuner.search.pool import storage_errors
 
+    cards = machine_cards()
     with StudyLock(folder.lock_path), storage_errors(folder.storage_path):
+        for told in restore_power(cards):
+            observer.note(told)
         frozen = prepare(folder, accept_changes=accept_changes)
         yield Kit(
             frozen=frozen,
@@ -170,6 +200,7 @@ def open_kit(folder: StudyFolder, observer: Observer, *, accept_changes: bool = 
             environment=os.environ,
             trial_files=lambda number, confirm: folder.trial(number, confirm=confirm),
             start_process=_engine_process,
+            cards=cards,
             free_port=free_port,
             complete=lambda values: complete(frozen.space, values),
             stop_leftovers=_stop_leftovers,

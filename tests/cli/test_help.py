@@ -11,8 +11,20 @@ import pytest
 from tests.bench import ROOT, Bench
 from tuner import __version__
 
-COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor"]
-HEAVY = {"optuna", "numpy", "pandas", "httpx", "scipy", "sqlalchemy", "psutil", "gguf", "matplotlib"}
+COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power"]
+HEAVY = {
+    "optuna",
+    "numpy",
+    "pandas",
+    "httpx",
+    "scipy",
+    "sqlalchemy",
+    "psutil",
+    "gguf",
+    "matplotlib",
+    "pynvml",
+    "amdsmi",
+}
 
 PROBE = """
 import sys

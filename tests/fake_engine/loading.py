@@ -175,7 +175,7 @@ def load(
         fit(journal, measured, settings)
     for device in measured.rig.devices:
         if device.name in plan.shares:
-            about = f"{device.name} ({device.description}) (0000:01:00.0) - {device.free_mib} MiB free"
+            about = f"{device.name} ({device.description}) ({device.bus_id}) - {device.free_mib} MiB free"
             more("llama_prepare_model_devices", f"using device {about}")
     more(
         "llama_model_loader",

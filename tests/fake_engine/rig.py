@@ -32,6 +32,8 @@ class Device:
     total_mib: int
     free_mib: int
     speed: float = 1.0
+    bus_id: str = "unknown id"
+    """Where the device sits, as the engine logs it."""
 
 
 @dataclass(frozen=True)

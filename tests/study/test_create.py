@@ -13,9 +13,11 @@ from tests.search.spaces import SHIPPED
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, EngineNotFound, MissingFile, UnknownFlag
 from tuner.domain.frozen import FrozenStudy
+from tuner.domain.record import Owner
 from tuner.domain.space import SearchSpace
 from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content
 from tuner.engines.llama_server.engine import LlamaServer
+from tuner.gpus.machine_cards import MachineCards
 from tuner.search.space import complete, violations
 from tuner.study.create import Sources, Surveyed, freeze, survey
 
@@ -25,6 +27,7 @@ SOURCES = Sources(
     SHIPPED / "llama_server.toml",
     SHIPPED / "profiles.toml",
     lambda devices: MACHINE.model_copy(update={"gpus": tuple(device.name for device in devices)}),
+    MachineCards(Owner(host="desk", boot_id="b", pid=1)),
 )
 
 

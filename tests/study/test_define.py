@@ -41,7 +41,7 @@ def on_path(home: Path) -> str:
 
 
 def defined(**options: Any) -> StudyDefinition:
-    return define(LlamaServer(), Options(**options))
+    return define(LlamaServer(), Options(**options), {})
 
 
 @pytest.mark.usefixtures("home")

@@ -62,7 +62,11 @@ def frozen(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Iterat
         frozen = frozen.model_copy(update={"definition": definition})
         monkeypatch.setattr(wiring, "prepare", lambda *_, **__: frozen)
         ok = Verdict(outcome=Outcome.OK, reason="measured", constraints={"outcome": 0, "context": 0, "streams": 0})
-        monkeypatch.setattr(run_trial, "_launch_and_measure", lambda *_: (ok, measured.measurement))
+
+        def launched(_kit: Any, trial: Any, _idle: Any) -> None:
+            trial.close(ok, measured.measurement)
+
+        monkeypatch.setattr(run_trial, "_launch_and_measure", launched)
         yield bench, frozen
 
 

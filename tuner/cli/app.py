@@ -36,6 +36,7 @@ CtxMin = Annotated[int | None, typer.Option(help="Least context of a slot, in to
 Depths = Annotated[str | None, typer.Option(help="One or two depths to measure at, in tokens: 512,8192.")]
 PredictTokens = Annotated[int | None, typer.Option(help="Tokens generated in each measured request (128).")]
 Repeats = Annotated[int | None, typer.Option(help="Measured requests a cell in one launch (1).")]
+PowerCap = Annotated[bool, typer.Option("--power-cap", help="Let the cards' power caps be changed and searched.")]
 Hours = Annotated[float | None, typer.Option(help="Time for search and confirmation together (8).")]
 Trials = Annotated[int | None, typer.Option(help="Launches of the search, instead of or beside --hours.")]
 Rounds = Annotated[int | None, typer.Option(help="Launches of each finalist in the confirm stage (3).")]
@@ -127,6 +128,7 @@ def run(
     confirm_rounds: Rounds = None,
     fixed: Fixed = "",
     env: Env = None,
+    power_cap: PowerCap = False,
     studies: Studies = Path("studies"),
     accept_changes: Accept = False,
 ) -> None:
@@ -149,6 +151,7 @@ def run(
         confirm_rounds=confirm_rounds,
         fixed=fixed,
         env=env or (),
+        power_cap=power_cap,
         pasted=_pasted(context),
     )
     run_study_command(options, name if study is None else study, engine, studies, accept_changes=accept_changes)
@@ -186,12 +189,16 @@ def best(
     study: Annotated[str, typer.Argument(help="The study's name.")],
     profile: ProfileNames = None,
     json: Json = False,
+    boot_unit: Annotated[bool, typer.Option("--boot-unit", help="Print a systemd unit for the power caps.")] = False,
     studies: Studies = Path("studies"),
 ) -> None:
     """Prints the best command for each profile, with its gain over the baseline."""
-    from tuner.cli.reading import best_command
+    from tuner.cli.reading import best_command, boot_unit_command
 
-    best_command(study, tuple(profile or ()), studies, as_json=json)
+    if boot_unit:
+        boot_unit_command(study, tuple(profile or ()), studies)
+    else:
+        best_command(study, tuple(profile or ()), studies, as_json=json)
 
 
 @app.command()
@@ -226,6 +233,14 @@ def doctor(
         model=model or (), binary=binary or (), space=space, fixed=fixed, env=env or (), pasted=_pasted(context)
     )
     doctor_command(options, study, engine, studies)
+
+
+@app.command("restore-power")
+def restore_power() -> None:
+    """Gives the graphics cards the power caps back that a killed run left changed."""
+    from tuner.cli.power import restore_power_command
+
+    restore_power_command()
 
 
 def _pasted(context: typer.Context) -> tuple[str, ...]:

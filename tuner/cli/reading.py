@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from tuner import wiring
 from tuner.domain.errors import BadInput
@@ -15,12 +17,14 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.space import Parameter
 from tuner.domain.verdict import Outcome
 from tuner.process.boot import owner_alive
+from tuner.report.cards import card_cells
 from tuner.report.json_form import best_json, outcomes, status_json
 from tuner.report.selection import Recommendation, recommend
 from tuner.report.tables import recommendation_lines
 from tuner.store.folder import StudyFolder
 from tuner.study.budget import Budget
 from tuner.study.define import Options, define
+from tuner.study.machine_state import warnings
 
 
 def best_command(name: str, profiles: tuple[str, ...], studies: Path, *, as_json: bool) -> None:
@@ -31,6 +35,19 @@ def best_command(name: str, profiles: tuple[str, ...], studies: Path, *, as_json
         return
     frozen, found = _recommendations(folder, profiles)
     typer.echo(json.dumps(best_json(name, frozen, found), indent=2, ensure_ascii=False))
+
+
+def boot_unit_command(name: str, profiles: tuple[str, ...], studies: Path) -> None:
+    """Prints the unit that sets the recommended power caps again after a restart, for one profile."""
+    _, found = _recommendations(StudyFolder.existing(studies, name), profiles)
+    capped = {r.profile.name: r.trial.cap_commands for r in found if r.trial.cap_commands}
+    if not capped:
+        raise BadInput("No power cap is recommended here", advice="`tuner run --power-cap` lets a study search them")
+    if len(set(capped.values())) > 1:
+        raise BadInput(
+            "The profiles recommend different power caps", advice=f"choose one: --profile {' or '.join(capped)}"
+        )
+    typer.echo(wiring.machine_cards().boot_unit(next(iter(capped.values()))), nl=False)
 
 
 def print_recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> None:
@@ -98,10 +115,11 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
     if name is not None:
         definition = StudyFolder.existing(studies, name).definition()
     elif options.model or options.pasted:
-        definition = define(engine, options)
+        definition = define(engine, options, wiring.machine_cards().device_order())
     else:
         facts = engine.inspect(_binary(engine_name, options), arguments=(), env={})
         _print_engine(facts)
+        _print_cards()
         _print_permissions(studies)
         typer.echo("\nWith --model FILE this also says what will be tuned, what will not, and why.")
         return
@@ -117,6 +135,7 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
         )
     machine = frozen.machine
     typer.echo(f"machine   {machine.cpu}, {machine.physical_cores} cores, {machine.memory_mib} MiB")
+    _print_cards()
     _print_permissions(studies)
     for note in frozen.notes:
         typer.echo(f"note      {note}")
@@ -129,6 +148,23 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
     typer.echo("\nProfiles:")
     for profile in frozen.profiles:
         typer.echo(f"  {profile.name:<18} least context {profile.least_context:>7}  {profile.about}")
+
+
+def _print_cards() -> None:
+    """One line a card: what it is, holds, draws, and whether its power cap can be changed."""
+    cards = wiring.machine_cards()
+    if cards.identities:
+        table = Table(box=None, pad_edge=False, show_edge=False)
+        for title in ("card", "PCI bus id", "memory", "power", "cap (limits)", "temperature", "read through"):
+            table.add_column(title, overflow="fold")
+        rows = zip(cards.identities, cards.idle(), cards.power_caps(), strict=True)
+        for card, reading, cap in rows:
+            table.add_row(*card_cells(card, reading, cap))
+        screen = Console(highlight=False)
+        # In a file or a pipe a line may be as long as it is.
+        screen.print(table, width=None if screen.is_terminal else 200)
+    for warning in warnings(cards):
+        typer.echo(f"warning   {warning}")
 
 
 def _binary(engine_name: str, options: Options) -> Path:

@@ -28,7 +28,7 @@ def run_study_command(options: Options, name: str | None, engine: str, studies: 
 
 def init_command(options: Options, name: str | None, engine: str, studies: Path) -> None:
     """Writes a commented study.toml."""
-    definition = define(wiring.load_engine(engine), options)
+    definition = define(wiring.load_engine(engine), options, wiring.machine_cards().device_order())
     folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
         raise BadInput(
@@ -99,7 +99,7 @@ def _find_or_create(options: Options, name: str | None, engine: str, studies: Pa
             )
         _set_budget(folder, options)
         return folder
-    definition = define(wiring.load_engine(engine), options)
+    definition = define(wiring.load_engine(engine), options, wiring.machine_cards().device_order())
     folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
         changes = wiring.definition_changes(folder.definition(), definition)

@@ -26,6 +26,8 @@ class StudyDefinition(BaseModel):
     """The command the user runs today, which then is the baseline."""
     profiles: tuple[str, ...]
     profiles_file: str | None = None
+    power_cap: bool = False
+    """Whether the graphics cards' power caps may be changed while the study runs, and are searched."""
     ctx_min: int | None = Field(default=None, ge=1)
     """Least context a slot must have, whatever the profiles say."""
     depths: tuple[int, ...] = Field(default=(), max_length=2)

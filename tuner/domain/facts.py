@@ -7,6 +7,8 @@ from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict
 
+from tuner.domain.gpu import GpuIdentity
+
 
 class Device(BaseModel):
     """A device on which the engine can compute, as the engine itself lists it (the CPU is not listed)."""
@@ -111,4 +113,6 @@ class MachineFacts(BaseModel):
     """What programs may use: a control group's limit where there is one, else all there is."""
     gpus: tuple[str, ...] = ()
     """The engine's devices, by name and description."""
+    cards: tuple[GpuIdentity, ...] = ()
+    """The graphics cards that can be read, whether the engine uses them or not."""
     boot_id: str = ""

@@ -46,6 +46,12 @@ class FrozenStudy(BaseModel):
             before, now = getattr(self.machine, name), getattr(machine, name)
             if before != now and not (name == "memory_mib" and abs(before - now) < _SAME_MEMORY * before):
                 told.append(f"machine: {name.replace('_', ' ')} was {_shown(before)}, is {_shown(now)}")
+        drivers = {card.key: f"{card.name}, driver {card.driver}" for card in self.machine.cards if card.driver}
+        told += [
+            f"driver: was {drivers[card.key]}, is {card.driver}"
+            for card in machine.cards
+            if card.key in drivers and drivers[card.key] != f"{card.name}, driver {card.driver}"
+        ]
         for before_engine, now_engine in zip(self.engines, engines, strict=True):
             if before_engine.version != now_engine.version:
                 told.append(f"engine: {now_engine.binary} was {before_engine.version}, is {now_engine.version}")

@@ -92,6 +92,8 @@ class GpuUse(BaseModel):
     key: str
     """See `GpuIdentity.key`."""
     name: str
+    device: str | None = None
+    """What the engine calls it; None where that is not known for certain."""
     samples: int
     memory_idle_mib: float | None = None
     """Held before the engine was started."""

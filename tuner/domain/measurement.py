@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from tuner.domain.gpu import GpuUse
 from tuner.domain.workload import Cell
 
 
@@ -88,6 +89,8 @@ class CellResult(BaseModel):
     """Every measured value, in order."""
     prefix_reused: bool | None = None
     """Whether the depth's prefix came from the cache. False costs time, not truth."""
+    generated_tokens: int | None = None
+    """Of all its measured requests."""
     seconds: float | None = None
     """Wall time of all its requests, repeats included."""
 
@@ -129,6 +132,8 @@ class Measurement(BaseModel):
     cut_short: str | None = None
     """Why the workload's last cells were not measured, if they were left out on purpose."""
 
+    gpus: tuple[GpuUse, ...] = ()
+    """What every card of the machine did while the workload ran."""
     signs: tuple[str, ...] = ()
     """In what the run differed from what was asked, in words."""
     observations: tuple[str, ...] = ()

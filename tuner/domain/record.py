@@ -52,6 +52,8 @@ class TrialRecord(BaseModel):
     """What a user would run: the command that was launched, without what the measurement added."""
     launched: LaunchCommand | None = None
     """What was started for the measurement: own port, alias and log flags included."""
+    cap_commands: tuple[str, ...] = ()
+    """What sets the power caps it ran under, by hand; empty where they are the cards' own."""
     folder: str = ""
     """The trial's folder, relative to the study folder."""
     projection: MemoryProjection | None = None

@@ -21,7 +21,7 @@ class Parameter(BaseModel):
     name: str
     about: str
     """One line that a person learns from."""
-    target: Literal["flag", "switch", "environment", "model", "binary"] = "flag"
+    target: Literal["flag", "switch", "environment", "model", "binary", "power_cap"] = "flag"
     """What a value is applied to. A switch is a pair of flags without a value."""
     flag: str | None = None
     """The flag's long spelling; for a switch the spelling that turns it on."""
@@ -29,6 +29,9 @@ class Parameter(BaseModel):
     """For a switch: the spelling that turns it off."""
     environment: str | None = None
     """The variable's name, for an environment parameter. The value `unset` leaves it out."""
+    cards: tuple[str, ...] = ()
+    """For a power cap: the keys of the cards that are held to it, see `GpuIdentity.key`."""
+    unit: str | None = None
     choices: tuple[Value, ...] | None = None
     low: int | float | None = None
     high: int | float | None = None

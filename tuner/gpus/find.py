@@ -30,7 +30,7 @@ def find_cards(sysfs_root: Path = _SYSFS) -> FoundCards:
     """
     vendors: dict[str, Callable[[], list[Card]]] = {
         "NVIDIA": lambda: _module("nvidia").find_cards(),
-        "AMD": lambda: _module("amd").find_cards(sysfs_root=sysfs_root),
+        "AMD": lambda: _module("amd").find_cards(sysfs_root, notes),
         "Intel": lambda: _module("intel").find_cards(sysfs_root=sysfs_root),
     }
     cards: list[Card] = []

@@ -31,6 +31,7 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
         "name": recommendation.profile.name,
         "command": {"argv": list(trial.command.argv), "env": trial.command.env},
         "command_line": trial.command.posix_line(),
+        "power_cap_commands": list(trial.cap_commands),
         "is_baseline": recommendation.is_baseline,
         "meets_needs": recommendation.meets_needs,
         "gain": 1.0 if recommendation.is_baseline else gain.ratio,
@@ -48,6 +49,7 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
             "proven_context_tokens": measurement.proven_context if measurement else None,
             "buffers_mib": measurement.actual.buffers_mib if measurement else {},
             "host_rss_peak_mib": measurement.host_rss_peak_mib if measurement else None,
+            "gpus": [use.model_dump() for use in measurement.gpus] if measurement else [],
         },
         "differences_from_baseline": {
             name: {"baseline": before, "best": now} for name, (before, now) in recommendation.differences.items()

@@ -9,6 +9,7 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Workload
+from tuner.report.cards import card_lines
 from tuner.report.selection import Recommendation
 
 
@@ -69,9 +70,11 @@ def difference_lines(recommendation: Recommendation, frozen: FrozenStudy) -> lis
     lines = []
     for name, (before, now) in recommendation.differences.items():
         parameter = frozen.space.by_name[name]
-        told = parameter.flag or parameter.environment or name
-        was = "not set" if before is None else f"{before}" + ("" if name in frozen.baseline else " (engine's default)")
-        lines.append(f"{told}: {was} -> {'not set' if now is None else now}")
+        told = parameter.flag or parameter.environment or name.replace("_", " ")
+        unit = f" {parameter.unit}" if parameter.unit else ""
+        own = " (the card's own)" if parameter.target == "power_cap" else " (engine's default)"
+        was = "not set" if before is None else f"{before}{unit}" + ("" if name in frozen.baseline else own)
+        lines.append(f"{told}: {was} -> {'not set' if now is None else f'{now}{unit}'}")
     return lines
 
 
@@ -81,6 +84,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
     lines = [f"{recommendation.profile.name}: {headline(recommendation)}"]
     if trial.command is not None:
         lines += ["", f"  {trial.command.posix_line()}", ""]
+    lines += [f"  power     sudo {command}   (lost at a restart: see --boot-unit)" for command in trial.cap_commands]
     prefill = prefill_by_depth(recommendation.trials, workload)
     if prefill:
         lines.append("  prefill   " + "   ".join(f"{speed:.0f} t/s at {depth}" for depth, speed in prefill.items()))
@@ -92,6 +96,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))
+        lines += [f"  card      {line}" for line in card_lines(trial.measurement)]
         lines += [f"  note      {observation}" for observation in trial.measurement.observations]
     lines += [f"  changed   {line}" for line in difference_lines(recommendation, frozen)]
     return lines

@@ -204,6 +204,14 @@ class TrialPool:
         """A number for a re-measurement."""
         return self._confirm.ask().number
 
+    def open_beside(self, configuration: Configuration) -> int:
+        """A number for a configuration that nobody asked for, measured on another one's launch."""
+        params = to_optuna(self._space, configuration.values)
+        known = {name: self._distributions[name] for name in params}
+        before = len(self._search.get_trials(deepcopy=False))
+        self._search.add_trial(optuna.trial.create_trial(state=TrialState.RUNNING, params=params, distributions=known))
+        return before
+
     def save(self, record: TrialRecord, *, confirm: bool = False) -> None:
         """Makes the record durable. It can be saved again as long as its trial is open."""
         self._trial(record.number, confirm).set_user_attr(_RECORD, record.model_dump_json(exclude_none=True))
@@ -257,7 +265,7 @@ class TrialPool:
 
     def _enqueue_again(self, trial: FrozenTrial) -> None:
         """Puts a trial's configuration in the queue once more, whole: a kill can leave only some of its `params`."""
-        values = trial.system_attrs["fixed_params"]
+        values = trial.system_attrs.get("fixed_params", trial.params)
         self._search.enqueue_trial(values, user_attrs={_ORIGIN: trial.user_attrs.get(_ORIGIN)})
 
     def _trial(self, number: int, confirm: bool) -> Trial:

@@ -22,6 +22,19 @@ _EXPLAINED = "search_spaces/README.md explains the keys"
 
 
 @dataclass(frozen=True)
+class CapChoices:
+    """What a card, or several alike, may be held to."""
+
+    label: str
+    """Tells it from other cards in a parameter's name; empty where there are no others."""
+    cards: tuple[str, ...]
+    """See `GpuIdentity.key`."""
+    watts: tuple[int, ...]
+    own_w: int
+    """The cap that they have now."""
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What a space is resolved against."""
 
@@ -35,6 +48,10 @@ class Surroundings:
     """Variables that the user has fixed: likewise."""
     fixed_flags: frozenset[str] = frozenset()
     """Long spellings of the flags that the user has fixed: their parameters are not searched."""
+    caps: Sequence[CapChoices] = ()
+    """The power caps that may be tried, card by card; alike cards together."""
+    no_caps: str = "off unless --power-cap allows it"
+    """Why there are none."""
     models: Sequence[str] = ()
     binaries: Sequence[str] = ()
     strict: bool = False
@@ -53,7 +70,9 @@ def resolve(file: SpaceFile, around: Surroundings) -> SearchSpace:
     dropped: list[Dropped] = []
     for name, table in file.parameters.items():
         reason = _not_here(name, table, around)
-        if reason is None:
+        if reason is None and table.kind == "power_cap":
+            parameters += [_cap_parameter(name, table, caps) for caps in around.caps]
+        elif reason is None:
             parameter, notes = _resolve_one(name, table, around)
             dropped += notes
             if parameter is not None:
@@ -77,6 +96,8 @@ def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | N
     """Why the whole parameter does not apply, or None."""
     if table.environment in around.fixed_environment:
         return f"fixed by your own environment ({table.environment})"
+    if table.kind == "power_cap" and not around.caps:
+        return around.no_caps
     for flag in (table.flag, table.off_flag):
         if flag is None:
             continue
@@ -174,6 +195,19 @@ def _resolve_one(name: str, table: ParameterTable, around: Surroundings) -> tupl
             advice="widen the domain, or name the engine's own default",
         )
     return parameter, notes
+
+
+def _cap_parameter(name: str, table: ParameterTable, caps: CapChoices) -> Parameter:
+    return Parameter(
+        name=f"{name}_{caps.label}" if caps.label else name,
+        about=table.about,
+        target="power_cap",
+        cards=caps.cards,
+        unit="W",
+        choices=caps.watts,
+        default=caps.own_w,
+        when=table.when,
+    )
 
 
 def _unknown_facts(table: ParameterTable, around: Surroundings) -> list[str]:

@@ -12,7 +12,9 @@ from tuner.domain.errors import MissingFile
 from tuner.domain.space import Rule, Seed
 from tuner.domain.toml_text import parse_toml
 
-Kind = Literal["flag", "switch", "environment", "model", "binary", "context", "device", "split", "main_device"]
+Kind = Literal[
+    "flag", "switch", "environment", "model", "binary", "context", "device", "split", "main_device", "power_cap"
+]
 
 
 class ChoiceTable(BaseModel):
@@ -41,6 +43,7 @@ class ParameterTable(BaseModel):
     default: Value | None = None
     when: str | None = None
     requires: str | None = None
+    unit: Literal["W"] | None = None
     role: Literal["streams"] | None = None
     about: str = Field(min_length=1)
 
@@ -49,7 +52,9 @@ class ParameterTable(BaseModel):
         """A parameter that is applied to nothing would be searched for nothing."""
         if self.kind == "environment" and not self.environment:
             raise ValueError("needs `environment`, the variable's name")
-        if self.kind not in ("environment", "binary") and not (self.flag or (self.kind == "switch" and self.off_flag)):
+        if self.kind not in ("environment", "binary", "power_cap") and not (
+            self.flag or (self.kind == "switch" and self.off_flag)
+        ):
             raise ValueError("needs `flag`, the long spelling")
         if self.kind == "switch" and not (self.choices and all(isinstance(choice, bool) for choice in self.choices)):
             raise ValueError("a switch needs `choices` of true and false")

@@ -159,6 +159,7 @@ class TrialFolder:
         """Relative to the study's folder."""
         self.log_path = path / "engine.log"
         self.dry_run_log_path = path / "dry-run.log"
+        self.gpu_csv_path = path / "gpu.csv"
         self._requests: IO[str] | None = None
 
     def log_text(self) -> str:

@@ -11,10 +11,11 @@ from pathlib import Path
 import psutil
 
 from tuner.domain.facts import Device, MachineFacts
+from tuner.domain.gpu import GpuIdentity
 from tuner.store.memory_limit import usable_memory_mib
 
 
-def machine_facts(devices: Sequence[Device], boot_id: str) -> MachineFacts:
+def machine_facts(devices: Sequence[Device], boot_id: str, cards: Sequence[GpuIdentity] = ()) -> MachineFacts:
     """What this machine is. Cores are those this process may run on, as in a container."""
     logical = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count() or 1
     return MachineFacts(
@@ -25,6 +26,7 @@ def machine_facts(devices: Sequence[Device], boot_id: str) -> MachineFacts:
         logical_cores=logical,
         memory_mib=usable_memory_mib(),
         gpus=tuple(f"{device.name}: {device.description}" for device in devices),
+        cards=tuple(cards),
         boot_id=boot_id,
     )
 

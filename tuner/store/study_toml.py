@@ -19,6 +19,7 @@ _COMMENTS = {
     "pasted": "The command you use today, without its program: the baseline. Its tunable flags are tuned.",
     "profiles": "The ways of using the model to tune for; `tuner doctor` lists them.",
     "profiles_file": "A TOML file with profiles of your own.",
+    "power_cap": "Whether the graphics cards' power caps may be changed while the study runs, and are searched.",
     "ctx_min": "Least context of a slot, in tokens, whatever the profiles ask for.",
     "depths": "One or two depths to measure at, in tokens; empty: chosen for this machine.",
     "predict_tokens": "Tokens generated in each measured request.",

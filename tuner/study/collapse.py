@@ -15,6 +15,11 @@ _CLIFF = 4.0
 """A cell that is so many times slower than its neighbours, each held against the baseline's, has fallen off a cliff."""
 _SLOW = 5.0
 _SWAP_MIB = 256.0
+SPILL_MIB = 256.0
+"""Host memory that may come to stand for a card's own without meaning anything: buffers for transfers lie there."""
+_TRAFFIC_MIB_S = 2000.0
+_TRAFFIC_TIMES = 4.0
+_SLOWER = 1.5
 
 _Metric = Callable[[CellResult], float | None]
 _METRICS: dict[str, _Metric] = {"prefill": lambda r: r.prefill_tps, "decode": lambda r: r.decode_tps}
@@ -29,7 +34,7 @@ def collapse_signs(measurement: Measurement, reference: Measurement | None, laye
         return []
     signs = [sign for name, metric in _METRICS.items() if (sign := _cliff(name, metric, measurement, reference))]
     signs += [sign for sign in (_splits(measurement, reference, layers), _swapped(measurement, reference)) if sign]
-    return signs
+    return signs + _spilled(measurement, reference)
 
 
 def slow_everywhere(measurement: Measurement, reference: Measurement | None) -> list[str]:
@@ -85,6 +90,32 @@ def _splits(measurement: Measurement, reference: Measurement, layers: int | None
         f"the engine cuts its graph into {ours.graph_splits} pieces, {theirs.graph_splits} in the baseline: "
         "an operation of every layer, most likely attention, runs on the CPU"
     )
+
+
+def _spilled(measurement: Measurement, reference: Measurement) -> list[str]:
+    """Cards whose driver moved memory to the host, or that read from it all the time where nobody tells of memory."""
+    before = {use.key: use for use in reference.gpus}
+    decode = [ratio for _, ratio in _ratios(_METRICS["decode"], measurement.cells, reference)]
+    signs = []
+    for use in measurement.gpus:
+        known = before.get(use.key)
+        usual_mib = (known.spill_growth_mib or 0.0) if known else 0.0
+        usual_traffic = (known.pcie_rx_peak_mib_s or 0.0) if known else 0.0
+        grown, traffic = use.spill_growth_mib, use.pcie_rx_peak_mib_s
+        name = use.device or use.name
+        if grown is not None and grown - usual_mib > SPILL_MIB:
+            signs.append(f"{name} ran short: its driver put {grown:.0f} MiB into host memory")
+        elif (
+            traffic is not None
+            and traffic > max(_TRAFFIC_MIB_S, _TRAFFIC_TIMES * usual_traffic)
+            and decode
+            and median(decode) < 1 / _SLOWER
+        ):
+            signs.append(
+                f"{name} read up to {traffic:.0f} MiB/s over PCIe and decoded more slowly than the baseline: "
+                "part of the model or its cache most likely lies in host memory"
+            )
+    return signs
 
 
 def _swapped(measurement: Measurement, reference: Measurement) -> str | None:

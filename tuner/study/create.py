@@ -18,7 +18,8 @@ from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content, Workload
 from tuner.search.profiles_file import read_profiles, select_profiles
 from tuner.search.resolve import Surroundings, resolve
 from tuner.search.space_file import read_space_file
-from tuner.study.protocols import Engine
+from tuner.study.power import cap_choices
+from tuner.study.protocols import Cards, Engine
 
 _GPU_DEPTHS = (512, 8192)
 _CPU_DEPTHS = (256, 1024)
@@ -32,6 +33,7 @@ class Sources:
     space_file: Path
     profiles_file: Path
     machine: Callable[[Sequence[Device]], MachineFacts]
+    cards: Cards
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     context_name = next((name for name, table in file.parameters.items() if table.kind == "context"), "")
     profiles, notes = _adapted(profiles, definition.ctx_min, _cap(fixed_values.get(context_name), trained))
 
+    caps, no_caps = cap_choices(sources.cards) if definition.power_cap else ([], Surroundings.no_caps)
     around = Surroundings(
         facts=_facts(definition, surveyed, profiles, fixed.draft_model or pasted.draft_model),
         flags=flags,
@@ -90,6 +93,8 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
         present=pasted.present,
         fixed_environment=frozenset(definition.env),
         fixed_flags=fixed.flags,
+        caps=caps,
+        no_caps=no_caps,
         models=definition.model,
         binaries=definition.binary,
         strict=own_space,

@@ -27,6 +27,7 @@ class Options:
     space: Path | None = None
     profiles: Sequence[str] = ()
     profiles_file: Path | None = None
+    power_cap: bool = False
     ctx_min: int | None = None
     depths: str | None = None
     predict_tokens: int | None = None
@@ -48,8 +49,11 @@ class Options:
         return [spelled.get(name) or f"--{name.replace('_', '-')}" for name in given]
 
 
-def define(engine: Engine, options: Options) -> StudyDefinition:
+def define(engine: Engine, options: Options, device_order: Mapping[str, str]) -> StudyDefinition:
     """The definition that the options make.
+
+    `device_order` are variables that make the engine count the cards as their driver does: added unless the user
+    says it, or names devices by their place already.
 
     Raises:
         BadInput: options contradict each other or cannot be read.
@@ -66,6 +70,7 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
             raise MissingFile(f"There is no file {path}", advice="check the path")
     programs = list(options.binary) or ([program] if program else [])
     binaries = [_program(name, engine) for name in programs] if programs else [str(engine.find_binary())]
+    order = {} if engine.names_devices([*fixed, *pasted]) else device_order
     given = {
         "ctx_min": options.ctx_min,
         "hours": options.hours,
@@ -82,7 +87,8 @@ def define(engine: Engine, options: Options) -> StudyDefinition:
             "model": tuple(_absolute_path(path) for path in models),
             "space": _absolute_path(options.space) if options.space else None,
             "fixed": tuple(_absolute(fixed)),
-            "env": {**env, **_environment(options.env)},
+            "power_cap": options.power_cap,
+            "env": {**order, **env, **_environment(options.env)},
             "pasted": tuple(_absolute(pasted)) if pasted or program else None,
             "profiles": tuple(options.profiles),
             "profiles_file": _absolute_path(options.profiles_file) if options.profiles_file else None,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import Measurement
 from tuner.domain.profile import Profile
 from tuner.domain.record import TrialRecord
-from tuner.domain.verdict import Outcome
+from tuner.domain.verdict import Explanation, Outcome, Verdict
 from tuner.domain.workload import Cell, Workload
 from tuner.report.selection import baseline_of
 
@@ -35,6 +36,17 @@ def constraints(
         least = min(unmet, key=lambda needs: sum(needs.values()))
         missed.update(least)
     return missed
+
+
+def failed(frozen: FrozenStudy, why: Explanation, log: str, measurement: Measurement | None = None) -> Verdict:
+    """The verdict of a launch that came to a bad end."""
+    return Verdict(
+        outcome=why.outcome,
+        reason=why.reason,
+        constraints=constraints(why.outcome, measurement, frozen.profiles),
+        log=log,
+        explanation=why,
+    )
 
 
 def reference_of(records: Sequence[TrialRecord]) -> Measurement | None:

@@ -12,7 +12,7 @@ from tuner.domain.facts import EngineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import RequestFailure, RequestTiming
 from tuner.domain.record import Owner
-from tuner.study.protocols import Engine, Observer, Pool, Process
+from tuner.study.protocols import Cards, Engine, Observer, Pool, Process
 
 
 class TrialFiles(Protocol):
@@ -21,6 +21,7 @@ class TrialFiles(Protocol):
     relative: str
     log_path: Path
     dry_run_log_path: Path
+    gpu_csv_path: Path
 
     def dry_run_log_text(self) -> str:
         """The dry run's log so far."""
@@ -55,6 +56,7 @@ class Kit:
     trial_files: Callable[[int, bool], TrialFiles]
     """Number and whether it confirms -> the launch's folder."""
     start_process: StartProcess
+    cards: Cards
     free_port: Callable[[], int]
     complete: Callable[[Mapping[str, Value]], Configuration]
     """Values -> the configuration that they and the defaults make."""

@@ -9,6 +9,7 @@ from tuner.domain.configuration import Configuration
 from tuner.domain.measurement import Measurement
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.study.kit import Kit, TrialFiles
+from tuner.study.power import cap_commands
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Launch:
 
 
 def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> TrialRecord:
-    """The record of a launch that is about to start."""
+    """The record of a launch that is about to start, listening on `port`."""
     frozen = kit.frozen
     binary, model = frozen.definition.binary[0], frozen.definition.model[0]
     if launch.is_baseline:
@@ -62,6 +63,7 @@ def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> Trial
         started_at=time.time(),
         command=command,
         launched=launched,
+        cap_commands=cap_commands(kit, launch.configuration),
         folder=files.relative,
     )
 

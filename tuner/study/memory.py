@@ -12,9 +12,11 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tuner.domain.measurement import Measurement
 from tuner.domain.memory import HOST, MemoryProjection
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
+from tuner.study.collapse import SPILL_MIB
 from tuner.study.kit import Kit
 
 _SPREADS = 2.0
@@ -35,11 +37,33 @@ def worst_memory(kit: Kit, record: TrialRecord) -> tuple[str, float] | None:
     over: dict[str, float] = {}
     if record.projection is not None:
         over = MemoryLimits.learned(kit.pool.records()).over(record.projection)
-    if record.measurement is not None and not any(facts.devices for facts in kit.frozen.engines):
-        held = record.measurement.host_rss_peak_mib
-        if held is not None:
-            over[HOST] = max(over.get(HOST, -math.inf), held - kit.frozen.machine.memory_mib)
+    if record.measurement is not None:
+        for device, mib in _held_beyond(kit, record.measurement).items():
+            over[device] = max(over.get(device, -math.inf), mib)
     return max(over.items(), key=lambda pair: pair[1]) if over else None
+
+
+def _held_beyond(kit: Kit, measurement: Measurement) -> dict[str, float]:
+    """Device -> MiB by which the most that was held exceeds what there is; what spilled to the host counts."""
+    beyond: dict[str, float] = {}
+    totals = {card.key: card.total_mib for card in kit.frozen.machine.cards}
+    for use in measurement.gpus:
+        total = totals.get(use.key)
+        if use.device is not None and use.memory_peak_mib is not None and total is not None:
+            spilled = use.spill_growth_mib or 0.0
+            beyond[use.device] = spilled if spilled > SPILL_MIB else use.memory_peak_mib - total
+    held = measurement.host_rss_peak_mib
+    if held is not None and not any(facts.devices for facts in kit.frozen.engines):
+        beyond[HOST] = held - kit.frozen.machine.memory_mib
+    return beyond
+
+
+def _held_mib(device: str, measurement: Measurement) -> float | None:
+    """What a launch held on a device at its peak: as the driver saw it where it did, else the engine's own buffers."""
+    for use in measurement.gpus:
+        if use.device == device and use.memory_peak_mib is not None and use.memory_idle_mib is not None:
+            return use.memory_peak_mib - use.memory_idle_mib
+    return measurement.actual.buffers_mib.get(device)
 
 
 @dataclass
@@ -102,6 +126,6 @@ class MemoryLimits:
                     self.failed[key] = min(self.failed.get(key, needed), needed)
             elif verdict.outcome is Outcome.OK and measurement is not None:
                 self.fitted[key] = max(self.fitted.get(key, needed), needed)
-                held = measurement.actual.buffers_mib.get(device)
+                held = _held_mib(device, measurement)
                 if held is not None:
                     self.errors.setdefault(key, []).append(held - needed)

@@ -12,7 +12,8 @@ from typing import Any, Protocol, Self
 
 from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration, Value
-from tuner.domain.facts import EngineFacts, FlagCatalogue, ModelFacts
+from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, ModelFacts
+from tuner.domain.gpu import GpuIdentity, GpuReading, GpuUse, PowerCap
 from tuner.domain.measurement import ActualSettings
 from tuner.domain.memory import MemoryPeak, MemoryProjection
 from tuner.domain.pasted import UnderstoodCommand
@@ -65,6 +66,9 @@ class Engine(Protocol):
     ) -> UnderstoodCommand:
         """What a user's arguments mean. Raises UnknownFlag and BadInput."""
 
+    def names_devices(self, words: Sequence[str]) -> bool:
+        """Whether arguments tell devices by their place, so that another order would change what they mean."""
+
     def command(
         self,
         space: SearchSpace,
@@ -115,6 +119,9 @@ class Engine(Protocol):
     ) -> list[str]:
         """In what a ready server differs from what it was asked for, in words."""
 
+    def bus_ids(self, log_text: str) -> dict[str, str]:
+        """Device -> PCI bus id, as far as the log tells."""
+
     def observations(self, log_text: str) -> list[str]:
         """What a person should know of a run that went as asked, read from its log."""
 
@@ -129,6 +136,9 @@ class Pool(Protocol):
     def ask(self) -> Any: ...
 
     def open_confirmation(self) -> int: ...
+
+    def open_beside(self, configuration: Configuration) -> int:
+        """A number for a configuration that is measured on the launch of another one."""
 
     def save(self, record: TrialRecord, *, confirm: bool = False) -> None: ...
 
@@ -160,6 +170,86 @@ class Process(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class Recording(Protocol):
+    """Samples the cards while its context is open. Must never disturb what it records."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What went wrong with the recording itself."""
+
+    def uses(self) -> tuple[GpuUse, ...]:
+        """What every card did so far, in the order of `Cards.identities`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Joined(Protocol):
+    """Which of the engine's devices is which card."""
+
+    def card_of(self, device: str) -> int | None:
+        """The card's place in `Cards.identities`; None where it is not known for certain."""
+
+
+class CapResult(Protocol):
+    """What became of a power cap; told in words by `str`."""
+
+    @property
+    def in_force(self) -> bool: ...
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def advice(self) -> str | None: ...
+
+
+class Cards(Protocol):
+    """The machine's graphics cards. Without any, every method returns at once and with nothing."""
+
+    @property
+    def identities(self) -> tuple[GpuIdentity, ...]: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def device_order(self) -> dict[str, str]:
+        """Variables that make an engine count the cards as their driver and its tools do; empty where it does."""
+
+    def joined(self, devices: Sequence[Device], bus_ids: Mapping[str, str], env: Mapping[str, str]) -> Joined: ...
+
+    def idle(self) -> tuple[GpuReading, ...]:
+        """One look at every card."""
+
+    def holders(self) -> list[list[str]]:
+        """For each card the programs that hold memory on it, in words."""
+
+    def record(self, csv_path: Path, idle: Sequence[GpuReading]) -> Recording: ...
+
+    def not_drained(self, idle: Sequence[GpuReading], deadline_s: float) -> list[str]:
+        """Waits until every card holds no more than it did; what still does at the deadline, in words."""
+
+    def power_caps(self) -> list[PowerCap | None]: ...
+
+    def steps(self, cap: PowerCap) -> tuple[float, ...]:
+        """The caps worth trying, in watts."""
+
+    def hold(self, key: str, watts: float) -> CapResult:
+        """Holds a card to a cap until `restore`. What it had must be on disk before."""
+
+    def cap_command(self, key: str, watts: float) -> str:
+        """What sets the cap by hand."""
+
+    def changed_caps(self) -> list[str]:
+        """The caps that are no longer what was set, in words."""
+
+    def restore(self) -> Sequence[CapResult]:
+        """Gives every card its former cap back, also after an earlier process that was killed."""
 
 
 class Observer(Protocol):

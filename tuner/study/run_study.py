@@ -13,6 +13,7 @@ from tuner.study.budget import Budget
 from tuner.study.confirm import confirm
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
+from tuner.study.machine_state import warnings
 from tuner.study.run_trial import run_trial
 from tuner.study.settle import settle
 
@@ -28,10 +29,21 @@ def run_study(kit: Kit) -> None:
         KeyboardInterrupt: the user stopped it; everything measured is kept.
     """
     settle(kit)
-    baseline = _measure_baseline(kit)
-    _enqueue_seeds(kit, baseline)
-    _search(kit, baseline)
-    confirm(kit)
+    for warning in warnings(kit.cards):
+        kit.observer.note(warning)
+    try:
+        baseline = _measure_baseline(kit)
+        _enqueue_seeds(kit, baseline)
+        _search(kit, baseline)
+        confirm(kit)
+    finally:
+        _restore_power(kit)
+
+
+def _restore_power(kit: Kit) -> None:
+    for result in kit.cards.restore():
+        if not result.settled:
+            kit.observer.note(f"{result}; try: {result.advice}")
 
 
 def budget(kit: Kit) -> Budget:

@@ -3,64 +3,102 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from tuner.domain.configuration import Configuration
+from tuner.domain.gpu import GpuReading
 from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
-from tuner.domain.verdict import Explanation, Outcome, Verdict
-from tuner.study.collapse import collapse_signs, slow_everywhere
+from tuner.domain.verdict import Outcome, Verdict
 from tuner.study.devices import check_devices
 from tuner.study.dry_run import project_memory
-from tuner.study.failures import explain_failure
-from tuner.study.hopeless import Hopeless, HopelessCheck, never
-from tuner.study.judge import constraints, reference_of, told_objectives
+from tuner.study.judge import constraints, failed, reference_of, told_objectives
 from tuner.study.kit import Kit, TrialFiles
 from tuner.study.launch import Launch, difference_text, marker_of, open_record
+from tuner.study.machine_state import wait_for_memory
+from tuner.study.measure_trial import Running, measure_trial
 from tuner.study.memory import worst_memory
-from tuner.study.protocols import Process, RunningClient
+from tuner.study.power import apply_caps, other_caps
 from tuner.study.start import wait_until_ready
-from tuner.workload.measure import WorkloadResult, WorkloadRun
-from tuner.workload.patience import Patience
 
 
 def run_trial(kit: Kit, launch: Launch) -> TrialRecord:
     """Launches and measures one configuration; its record is durable before the launch and complete afterwards.
 
+    Where power caps are searched, the same launch is measured under further caps, each a trial of its own.
+
     Raises:
         KeyboardInterrupt: the user stopped it; the record says INTERRUPTED, and no engine is left.
         DeviceGone: the trial failed, and a device went with it.
+        MachineBusy: the engine is gone, and the memory that it held does not come back.
     """
-    files = kit.trial_files(launch.number, launch.confirms)
-    port = kit.free_port()
-    record = open_record(kit, launch, files, port)
-    kit.pool.save(record, confirm=launch.confirms)
-    kit.observer.trial_started(launch.stage, launch.number, difference_text(kit, launch.configuration))
-    measurement: Measurement | None = None
-    try:
-        record = _with_projection(kit, launch, record, files)
-        over = worst_memory(kit, record)
+    trial = _Trial(kit, launch, kit.free_port())
+    idle = kit.cards.idle()
+    with trial:
+        trial.project_memory()
+        over = worst_memory(kit, trial.record)
         if over is not None and over[1] > 0:
-            verdict = _will_not_fit(kit, record, *over)
-        else:
-            verdict, measurement = _launch_and_measure(kit, launch, record, files, port)
-    except KeyboardInterrupt:
-        interrupted = Verdict(outcome=Outcome.INTERRUPTED, reason="stopped by the user", log=_log_of(files))
-        _close(kit, launch, record, interrupted, None)
-        raise
-    finally:
-        files.close()
-    closed = _close(kit, launch, record, verdict, measurement)
-    if verdict.outcome not in (Outcome.OK, Outcome.WILL_NOT_FIT):
+            return trial.close(_will_not_fit(kit, trial.record, *over))
+        refused = apply_caps(kit, launch.configuration)
+        if refused is not None:
+            return trial.close(failed(kit.frozen, refused, trial.log))
+        _launch_and_measure(kit, trial, idle)
+    closed = trial.record
+    assert closed.verdict is not None
+    if closed.verdict.outcome is not Outcome.OK:
         check_devices(kit)
+    wait_for_memory(kit, idle)
     return closed
 
 
-def _with_projection(kit: Kit, launch: Launch, record: TrialRecord, files: TrialFiles) -> TrialRecord:
-    """The record with what the engine's dry run says. What was measured before, and the baseline, need none."""
-    if launch.is_baseline or launch.confirms or record.command is None:
-        return record
-    projection = project_memory(kit, record.command, files, marker=marker_of(kit, launch))
-    return record.model_copy(update={"projection": projection})
+class _Trial:
+    """One record on its way from open to closed; a Ctrl-C on the way closes it as interrupted."""
+
+    def __init__(self, kit: Kit, launch: Launch, port: int, *, on: TrialRecord | None = None) -> None:
+        """`on` is the trial whose server is measured, where it is not started for this one."""
+        self.launch = launch
+        self.port = port
+        self.files: TrialFiles = kit.trial_files(launch.number, launch.confirms)
+        self.record = open_record(kit, launch, self.files, port)
+        if on is not None:
+            self.record = self.record.model_copy(update={"launched": on.launched})
+        self.log = f"{(on or self.record).folder}/engine.log"
+        """Relative to the study's folder."""
+        self._kit = kit
+        kit.pool.save(self.record, confirm=launch.confirms)
+        kit.observer.trial_started(launch.stage, launch.number, difference_text(kit, launch.configuration))
+
+    def project_memory(self) -> None:
+        """Asks the engine's dry run. What was measured before, and the baseline, need none."""
+        if not self.launch.is_baseline and not self.launch.confirms and self.record.command is not None:
+            marker = marker_of(self._kit, self.launch)
+            projection = project_memory(self._kit, self.record.command, self.files, marker=marker)
+            self.record = self.record.model_copy(update={"projection": projection})
+
+    def close(self, verdict: Verdict, measurement: Measurement | None = None) -> TrialRecord:
+        """Completes the record, makes it durable and tells the search."""
+        kit, launch = self._kit, self.launch
+        update = {"finished_at": time.time(), "verdict": verdict, "measurement": measurement}
+        closed = self.record.model_copy(update=update)
+        over = worst_memory(kit, closed)
+        if over is not None and verdict.outcome is not Outcome.WILL_NOT_FIT:
+            # Only now is known what this launch itself has shown.
+            missed = constraints(verdict.outcome, measurement, kit.frozen.profiles, memory_over_mib=over[1])
+            if verdict.outcome is Outcome.OK:
+                missed["memory"] = min(missed["memory"], 0.0)
+            closed = closed.model_copy(update={"verdict": verdict.model_copy(update={"constraints": missed})})
+        self.record = closed
+        reference = launch.reference or reference_of(kit.pool.records())
+        kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=launch.confirms)
+        kit.observer.trial_finished(closed, closed.verdict or verdict)
+        return closed
+
+    def __enter__(self) -> _Trial:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self.files.close()
+        if isinstance(error, KeyboardInterrupt) and self.record.verdict is None:
+            self.close(Verdict(outcome=Outcome.INTERRUPTED, reason="stopped by the user", log=self.log))
 
 
 def _will_not_fit(kit: Kit, record: TrialRecord, device: str, over_mib: float) -> Verdict:
@@ -74,107 +112,38 @@ def _will_not_fit(kit: Kit, record: TrialRecord, device: str, over_mib: float) -
     )
 
 
-def _launch_and_measure(
-    kit: Kit, launch: Launch, record: TrialRecord, files: TrialFiles, port: int
-) -> tuple[Verdict, Measurement | None]:
-    launched = record.launched
+def _launch_and_measure(kit: Kit, trial: _Trial, idle: Sequence[GpuReading]) -> None:
+    launched = trial.record.launched
     assert launched is not None
     inherited, _ = kit.engine.clean_environment(kit.environment)
-    client: RunningClient = kit.engine.client(port)
     env = {**inherited, **launched.env}
+    client = kit.engine.client(trial.port)
     started = time.monotonic()
     try:
-        with kit.start_process(launched.argv, env, files.log_path, marker_of(kit, launch)) as process:
+        with kit.start_process(launched.argv, env, trial.files.log_path, marker_of(kit, trial.launch)) as process:
             kit.observer.trial_step("loading")
-            problem = wait_until_ready(kit, launch, process, client, files)
+            problem = wait_until_ready(kit, trial.launch, process, client, trial.files)
             if problem is not None:
-                return _failed(kit, problem, files), None
+                trial.close(failed(kit.frozen, problem, trial.log))
+                return
             ready_s = time.monotonic() - started
-            return _measure(kit, launch, process, client, files, ready_s)
+            running = Running(process, client, trial.log, trial.files.log_text, env, ready_s, idle)
+            closed = trial.close(*measure_trial(kit, trial.launch, trial.files, running))
+            if closed.verdict is not None and closed.verdict.feasible and not trial.launch.confirms:
+                _measure_under_other_caps(kit, trial, running)
     finally:
         client.close()
 
 
-def _measure(
-    kit: Kit, launch: Launch, process: Process, client: RunningClient, files: TrialFiles, ready_s: float
-) -> tuple[Verdict, Measurement]:
-    actual = kit.engine.actual_settings(client, files.log_text())
-    hopeless: HopelessCheck = never
-    if launch.reference is not None and not launch.confirms and not launch.is_baseline:
-        hopeless = Hopeless(kit.frozen, launch.reference, kit.pool.records(), actual)
-    run = WorkloadRun(
-        client,
-        kit.frozen.workload,
-        salt_key=f"{marker_of(kit, launch)}/{time.time_ns()}",
-        slots=actual.slots or 1,
-        log=files.log_request,
-        patience=Patience(launch.reference),
-        hopeless=hopeless,
-        after_cell=kit.observer.trial_step,
-    )
-    result = run.measure()
-    # The log has grown: some signs only show under load.
-    log_text = files.log_text()
-    peak = process.memory_peak()
-    measurement = Measurement(
-        cells=tuple(result.cells),
-        ready_s=ready_s,
-        actual=actual,
-        proven_context=result.deepest_answered,
-        host_rss_peak_mib=peak.rss_mib,
-        swap_growth_mib=peak.swap_growth_mib,
-        cut_short=result.cut_short,
-    )
-    asked = Configuration(values={}) if launch.is_baseline else launch.configuration
-    signs = kit.engine.degradations(kit.frozen.space, asked, actual, log_text)
-    signs += collapse_signs(measurement, launch.reference, kit.frozen.models[0].layers)
-    observations = [*kit.engine.observations(log_text), *slow_everywhere(measurement, launch.reference)]
-    measurement = measurement.model_copy(update={"signs": tuple(signs), "observations": tuple(observations)})
-    return _verdict(kit, launch, process, files, result, measurement), measurement
-
-
-def _verdict(
-    kit: Kit, launch: Launch, process: Process, files: TrialFiles, result: WorkloadResult, measurement: Measurement
-) -> Verdict:
-    if result.failure is not None:
-        return _failed(kit, explain_failure(kit, process, files, result), files, measurement)
-    # What is not as asked in the baseline too is no fault of this configuration.
-    known = launch.reference.signs if launch.reference is not None else ()
-    new_signs = [sign for sign in measurement.signs if sign not in known]
-    if new_signs and not launch.is_baseline:
-        explanation = Explanation(outcome=Outcome.DEGRADED, reason="; ".join(new_signs))
-        return _failed(kit, explanation, files, measurement)
-    missed = constraints(Outcome.OK, measurement, kit.frozen.profiles)
-    reason = "measured" if all(value <= 0 for value in missed.values()) else "measured, but it meets no profile's needs"
-    return Verdict(outcome=Outcome.OK, reason=result.cut_short or reason, constraints=missed, log=_log_of(files))
-
-
-def _failed(kit: Kit, why: Explanation, files: TrialFiles, measurement: Measurement | None = None) -> Verdict:
-    return Verdict(
-        outcome=why.outcome,
-        reason=why.reason,
-        constraints=constraints(why.outcome, measurement, kit.frozen.profiles),
-        log=_log_of(files),
-        explanation=why,
-    )
-
-
-def _close(
-    kit: Kit, launch: Launch, record: TrialRecord, verdict: Verdict, measurement: Measurement | None
-) -> TrialRecord:
-    closed = record.model_copy(update={"finished_at": time.time(), "verdict": verdict, "measurement": measurement})
-    over = worst_memory(kit, closed)
-    if over is not None and verdict.outcome is not Outcome.WILL_NOT_FIT:
-        # Only now is known what this launch itself has shown.
-        missed = constraints(verdict.outcome, measurement, kit.frozen.profiles, memory_over_mib=over[1])
-        if verdict.outcome is Outcome.OK:
-            missed["memory"] = min(missed["memory"], 0.0)
-        closed = closed.model_copy(update={"verdict": verdict.model_copy(update={"constraints": missed})})
-    reference = launch.reference or reference_of(kit.pool.records())
-    kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=launch.confirms)
-    kit.observer.trial_finished(closed, closed.verdict or verdict)
-    return closed
-
-
-def _log_of(files: TrialFiles) -> str:
-    return f"{files.relative}/engine.log"
+def _measure_under_other_caps(kit: Kit, first: _Trial, running: Running) -> None:
+    for configuration in other_caps(kit, first.launch.configuration):
+        number = kit.pool.open_beside(configuration)
+        launch = Launch(number, first.launch.stage, configuration, reference=first.launch.reference)
+        with _Trial(kit, launch, first.port, on=first.record) as trial:
+            refused = apply_caps(kit, configuration)
+            if refused is not None:
+                trial.close(failed(kit.frozen, refused, trial.log))
+                continue
+            closed = trial.close(*measure_trial(kit, launch, trial.files, running))
+            if closed.verdict is None or closed.verdict.outcome is not Outcome.OK:
+                return

@@ -258,6 +258,7 @@ def _single_result(
         ttft_ms=cold.ttft_ms if cold is not None and proven_cold else None,
         acceptance_rate=_acceptance(timings),
         decode_tps_samples=tuple(decode),
+        generated_tokens=sum(timing.completion_tokens for timing in timings),
         prefix_reused=all((timing.cached_tokens or 0) >= depth // 2 for timing in reused) if reused else None,
         seconds=round(seconds, 3),
     )
@@ -273,6 +274,7 @@ def _parallel_result(cell: Cell, clocked: list[_Clocked], seconds: float) -> Cel
         client_decode_tps=total,
         acceptance_rate=_acceptance([c.timing for c in clocked]),
         decode_tps_samples=tuple(c.timing.decode_tps for c in clocked if c.timing.decode_tps is not None),
+        generated_tokens=sum(c.timing.completion_tokens for c in clocked),
         seconds=round(seconds, 3),
     )
 

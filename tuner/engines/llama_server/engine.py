@@ -21,7 +21,13 @@ from tuner.engines.arguments import arguments, chosen, environment
 from tuner.engines.llama_server.client import LlamaServerClient
 from tuner.engines.llama_server.exits import explain_exit
 from tuner.engines.llama_server.help_text import parse_devices, parse_help, parse_version
-from tuner.engines.llama_server.log_facts import explain_live, not_as_asked, projected_memory, settings_from_log
+from tuner.engines.llama_server.log_facts import (
+    bus_ids,
+    explain_live,
+    not_as_asked,
+    projected_memory,
+    settings_from_log,
+)
 from tuner.engines.llama_server.model_file import read_model
 from tuner.engines.llama_server.pasted import Argument, parse_arguments, split_command
 from tuner.engines.llama_server.surroundings import clean_environment, settings_that_stay
@@ -38,6 +44,9 @@ _REPLACED = ("--host", "--port", "--alias", "--api-key", "--api-key-file", "--ss
              "--reuse-port", "--api-prefix", "--log-disable", "--log-file", "--verbosity", "--log-colors")  # fmt: skip
 """Flags of a command that a measurement replaces or leaves out: they concern access and logs, not speed."""
 
+
+_PLACING = ("-dev", "--device", "-ts", "--tensor-split", "-mg", "--main-gpu", "-ot", "--override-tensor",
+            "-devd", "--spec-draft-device")  # fmt: skip
 
 _LEFT_TO_THE_ENGINE: dict[str, tuple[Value, ...]] = {"--ctx-size": (0, -1)}
 """Long spelling -> values that stand for the default; for every other flag it is -1."""
@@ -137,6 +146,10 @@ class LlamaServer:
             draft_model=any(argument.is_one_of("--spec-draft-model", "--model-draft") for argument in found),
             notes=tuple(notes),
         )
+
+    def names_devices(self, words: Sequence[str]) -> bool:
+        """Whether arguments tell devices by their place: `--tensor-split 3,1`, `--main-gpu 1`, `--device CUDA1`."""
+        return any(word.split("=", 1)[0] in _PLACING for word in words)
 
     def command(
         self,
@@ -249,6 +262,10 @@ class LlamaServer:
         if actual.kv_types is not None and all(types) and actual.kv_types != (wanted := "/".join(map(str, types))):
             reasons.append(f"asked for a KV cache of {wanted}, runs with {actual.kv_types}")
         return reasons + not_as_asked(log_text)
+
+    def bus_ids(self, log_text: str) -> dict[str, str]:
+        """See `tuner.engines.llama_server.log_facts.bus_ids`."""
+        return bus_ids(log_text)
 
     def observations(self, log_text: str) -> list[str]:
         """See `tuner.engines.llama_server.log_facts.explain_live`."""

@@ -16,6 +16,7 @@ from tuner.domain.memory import HOST, MemoryProjection
 
 _PREFIX = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] ")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_USING_DEVICE = re.compile(r"using device (\S+) \(.*\) \(([0-9a-fA-F]+:[0-9a-fA-F:.]+)\) - \d+ MiB free")
 _RPC_DEVICE = re.compile(r"\b(RPC\d+)\s*(?::|\() ?([\w.-]+:\d+)\b")
 _RPC_BUFFER = re.compile(r"RPC\d*\[([^\]]+)\]")
 _HOST_BUFFER = re.compile(r"CPU|Host|.*_Host|AMX|BLAS|ZenDNN|KleidiAI")
@@ -101,6 +102,12 @@ def clean_lines(log_text: str) -> list[str]:
 def rpc_devices(log_text: str) -> dict[str, str]:
     """`host:port` -> the device's name (`RPC1`). Buffer names count within each server and so all begin with RPC0."""
     return {endpoint: name for name, endpoint in _RPC_DEVICE.findall(log_text)}
+
+
+def bus_ids(log_text: str) -> dict[str, str]:
+    """Device -> PCI bus id, from `using device CUDA0 (NVIDIA ...) (0000:01:00.0) - 23000 MiB free`."""
+    found = (_USING_DEVICE.search(line) for line in clean_lines(log_text))
+    return {match[1]: match[2] for match in found if match}
 
 
 def device_of(buffer: str, rpc: dict[str, str]) -> str:
