@@ -122,6 +122,7 @@ def test_each_trial_holds_both_cards_rightly_named(machine: Machine) -> None:
     assert "350 W (100 to 366)" in shown
     assert "339 W (200 to 390)" in shown
     assert "off unless --power-cap allows it" in shown
+    assert re.search(r"CUDA0 .*is the card at 0000:03:00.0", shown)
 
 
 def test_caps_are_searched_on_one_launch_and_given_back(machine: Machine) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -12,7 +14,7 @@ from rich.table import Table
 
 from tuner import wiring
 from tuner.domain.errors import BadInput
-from tuner.domain.facts import EngineFacts
+from tuner.domain.facts import Device, EngineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.space import Parameter
 from tuner.domain.verdict import Outcome
@@ -119,7 +121,7 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
     else:
         facts = engine.inspect(_binary(engine_name, options), arguments=(), env={})
         _print_engine(facts)
-        _print_cards()
+        _print_cards(facts.devices, {})
         _print_permissions(studies)
         typer.echo("\nWith --model FILE this also says what will be tuned, what will not, and why.")
         return
@@ -135,7 +137,7 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
         )
     machine = frozen.machine
     typer.echo(f"machine   {machine.cpu}, {machine.physical_cores} cores, {machine.memory_mib} MiB")
-    _print_cards()
+    _print_cards(frozen.engines[0].devices, frozen.definition.env)
     _print_permissions(studies)
     for note in frozen.notes:
         typer.echo(f"note      {note}")
@@ -150,7 +152,7 @@ def doctor_command(options: Options, name: str | None, engine_name: str, studies
         typer.echo(f"  {profile.name:<18} least context {profile.least_context:>7}  {profile.about}")
 
 
-def _print_cards() -> None:
+def _print_cards(devices: Sequence[Device], env: Mapping[str, str]) -> None:
     """One line a card: what it is, holds, draws, and whether its power cap can be changed."""
     cards = wiring.machine_cards()
     if cards.identities:
@@ -160,10 +162,12 @@ def _print_cards() -> None:
         rows = zip(cards.identities, cards.idle(), cards.power_caps(), strict=True)
         for card, reading, cap in rows:
             table.add_row(*card_cells(card, reading, cap))
-        screen = Console(highlight=False)
+        screen = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
         # In a file or a pipe a line may be as long as it is.
-        screen.print(table, width=None if screen.is_terminal else 200)
-    for warning in warnings(cards):
+        screen.print(table)
+        for line in cards.joined(devices, {}, env).told(cards.identities):
+            typer.echo(f"          {line}")
+    for warning in warnings(cards, devices, env):
         typer.echo(f"warning   {warning}")
 
 

@@ -66,6 +66,21 @@ class Joining(BaseModel):
         """The place of a device's card in the cards that were given; None if that is not known."""
         return next((join.card for join in self.joined if join.device == device), None)
 
+    def told(self, cards: Sequence[GpuIdentity]) -> list[str]:
+        """Which device is which card, and how that is known, in words."""
+        return [
+            f"{join.device} is the card at {cards[join.card].pci_bus_id or cards[join.card].name}, by {join.how}"
+            for join in self.joined
+        ]
+
+    def troubles(self) -> list[str]:
+        """The devices of which it is not known which card they are, with what helps."""
+        return [
+            f"{one.device}: which card it is cannot be told, since {one.why}; its memory and power are not read"
+            + (f"; {one.advice}" if one.advice else "")
+            for one in self.unjoined
+        ]
+
 
 def join_devices(
     devices: Sequence[Device],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tuner.domain.errors import MachineBusy
+from tuner.domain.facts import Device
 from tuner.domain.gpu import SETTINGS, GpuReading, GpuUse
 from tuner.domain.measurement import Measurement
 from tuner.study.kit import Kit
@@ -51,9 +52,14 @@ def warn_of_creep(kit: Kit, first: Sequence[GpuReading], idle: Sequence[GpuReadi
             kit.observer.note(f"{card.name} holds {grown:.0f} MiB more between launches than when the run began")
 
 
-def warnings(cards: Cards) -> list[str]:
-    """What in the machine's present state would falsify measurements, with advice; one sentence each."""
+def warnings(cards: Cards, devices: Sequence[Device], env: Mapping[str, str]) -> list[str]:
+    """What in the machine's present state would falsify measurements, with advice; one sentence each.
+
+    `devices` are those of the engine under the variables `env`.
+    """
     told = list(cards.notes)
+    if cards.identities and devices:
+        told += cards.joined(devices, {}, env).troubles()
     readings = cards.idle()
     for card, reading, holders in zip(cards.identities, readings, cards.holders(), strict=True):
         if reading.used_mib is not None and reading.used_mib > _OTHERS_MIB:

@@ -195,6 +195,12 @@ class Joined(Protocol):
     def card_of(self, device: str) -> int | None:
         """The card's place in `Cards.identities`; None where it is not known for certain."""
 
+    def told(self, cards: Sequence[GpuIdentity]) -> list[str]:
+        """Which device is which card, and how that is known, in words."""
+
+    def troubles(self) -> list[str]:
+        """The devices of which it is not known, with what helps."""
+
 
 class CapResult(Protocol):
     """What became of a power cap; told in words by `str`."""

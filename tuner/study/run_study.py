@@ -29,7 +29,7 @@ def run_study(kit: Kit) -> None:
         KeyboardInterrupt: the user stopped it; everything measured is kept.
     """
     settle(kit)
-    for warning in warnings(kit.cards):
+    for warning in warnings(kit.cards, kit.frozen.engines[0].devices, kit.frozen.definition.env):
         kit.observer.note(warning)
     try:
         baseline = _measure_baseline(kit)
