@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.builders import DEEP, SHALLOW, measurement
+from tuner.domain.gpu import GpuUse
 from tuner.domain.measurement import Measurement
 from tuner.domain.workload import Cell, Content
 from tuner.study.collapse import collapse_signs, slow_everywhere
+from tuner.study.machine_state import crept
 
 LAYERS = 32
 CODE, PROSE = Content.CODE, Content.PROSE_EN
@@ -67,3 +69,37 @@ def test_a_launch_that_is_slow_everywhere_is_explained_and_not_condemned() -> No
 
 def test_without_a_baseline_nothing_is_said() -> None:
     assert collapse_signs(measured(50, 1), None, LAYERS) == slow_everywhere(measured(1, 1), None) == []
+
+
+def gpu(measured: Measurement, **use: float) -> Measurement:
+    return measured.model_copy(update={"gpus": (GpuUse(key="1", name="a card", device="CUDA0", samples=9, **use),)})
+
+
+def test_memory_that_the_driver_put_into_the_host_is_named() -> None:
+    (sign,) = signs(gpu(BASELINE, spill_growth_mib=900.0))
+    assert "CUDA0 ran short: its driver put 900 MiB into host memory" in sign
+    assert signs(gpu(BASELINE, spill_growth_mib=100.0)) == []
+    usual = gpu(BASELINE, spill_growth_mib=900.0)
+    assert collapse_signs(usual, usual, LAYERS) == [], "the baseline does so too"
+
+
+def test_traffic_counts_only_where_it_also_slows_down() -> None:
+    """Nobody tells of spilled memory on these cards; and a prompt that is computed from host weights reads much too."""
+    base = gpu(BASELINE, pcie_rx_peak_mib_s=600.0)
+
+    def told(decode: float, rx: float) -> list[str]:
+        half = gpu(measured(50 * decode, 40 * decode, graph_splits=2, offloaded_layers="33/33"), pcie_rx_peak_mib_s=rx)
+        return collapse_signs(half, base, LAYERS)
+
+    (sign,) = told(0.4, 11_000.0)
+    assert "11000 MiB/s over PCIe" in sign
+    assert told(0.4, 900.0) == []
+    assert told(1.0, 11_000.0) == []
+
+
+def test_memory_that_creeps_between_launches_is_told() -> None:
+    base = gpu(BASELINE, memory_idle_mib=300.0)
+    assert crept(gpu(BASELINE, memory_idle_mib=600.0).gpus, base) == []
+    (told,) = crept(gpu(BASELINE, memory_idle_mib=1_400.0).gpus, base)
+    assert "1100 MiB more" in told
+    assert crept(base.gpus, None) == []

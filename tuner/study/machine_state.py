@@ -44,12 +44,16 @@ def wait_for_memory(kit: Kit, idle: Sequence[GpuReading]) -> None:
     kit.observer.note("the memory has come back; the study goes on")
 
 
-def warn_of_creep(kit: Kit, first: Sequence[GpuReading], idle: Sequence[GpuReading]) -> None:
-    """Tells of cards that hold more and more between launches."""
-    for card, before, now in zip(kit.cards.identities, first, idle, strict=True):
-        if before.used_mib is not None and now.used_mib is not None and now.used_mib - before.used_mib > _CREEP_MIB:
-            grown = now.used_mib - before.used_mib
-            kit.observer.note(f"{card.name} holds {grown:.0f} MiB more between launches than when the run began")
+def crept(uses: Sequence[GpuUse], reference: Measurement | None) -> list[str]:
+    """The cards that held more before this launch than before the baseline's, in words."""
+    before = {use.key: use.memory_idle_mib for use in reference.gpus} if reference is not None else {}
+    told = []
+    for use in uses:
+        then = before.get(use.key)
+        if then is not None and use.memory_idle_mib is not None and use.memory_idle_mib - then > _CREEP_MIB:
+            grown = use.memory_idle_mib - then
+            told.append(f"{use.name} held {grown:.0f} MiB more before this launch than before the baseline's")
+    return told
 
 
 def warnings(cards: Cards, devices: Sequence[Device], env: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from tuner.study.hopeless import Hopeless, HopelessCheck, never
 from tuner.study.judge import constraints, failed
 from tuner.study.kit import Kit, TrialFiles
 from tuner.study.launch import Launch, marker_of
-from tuner.study.machine_state import cool_down, is_steady, throttled
+from tuner.study.machine_state import cool_down, crept, is_steady, throttled
 from tuner.study.protocols import Process, RunningClient
 from tuner.workload.measure import WorkloadResult, WorkloadRun
 from tuner.workload.patience import Patience
@@ -112,6 +112,7 @@ def _with_signs(kit: Kit, launch: Launch, running: Running, measurement: Measure
         *kit.engine.observations(log_text),
         *slow_everywhere(measurement, launch.reference),
         *throttled(measurement.gpus),
+        *crept(measurement.gpus, launch.reference),
     ]
     return measurement.model_copy(update={"signs": tuple(signs), "observations": tuple(observations)})
 
