@@ -14,7 +14,7 @@ from tuner.study.protocols import Cards
 
 _DRAIN_S = 30.0
 """Drivers give back the memory of a large model within some ten seconds."""
-_PAUSE_S = 600.0
+_PAUSE_S = 3600.0
 """How long the study pauses for memory that does not come back, before it ends with a message."""
 _CREEP_MIB = 512.0
 _OTHERS_MIB = 300.0
