@@ -172,7 +172,9 @@ def test_what_is_not_alike_is_not_joined(description: str, total_mib: int | None
     assert len(joining.unjoined) == 1
 
 
-@pytest.mark.parametrize(("engine_mib", "card_mib", "same"), [(3903, 4096, True), (7971, 8192, True), (10240, 11264, False)])
+@pytest.mark.parametrize(
+    ("engine_mib", "card_mib", "same"), [(3903, 4096, True), (7971, 8192, True), (10240, 11264, False)]
+)
 def test_memory_is_the_same_within_what_a_driver_keeps(engine_mib: int, card_mib: float, same: bool) -> None:
     joining = join_devices([device("CUDA0", "NVIDIA P1", engine_mib)], [card("NVIDIA P1", card_mib)])
     assert bool(joining.joined) == same
@@ -197,7 +199,9 @@ NOT_TOLD = [("AMD Radeon Graphics (RADV RAPHAEL)", "AMD GPU 1002:164e"), (RTX_30
 
 @pytest.mark.parametrize(
     ("one", "other", "agree", "differ"),
-    [(*pair, True, False) for pair in SAME] + [(*p, False, True) for p in OTHER] + [(*p, False, False) for p in NOT_TOLD],
+    [(*pair, True, False) for pair in SAME]
+    + [(*p, False, True) for p in OTHER]
+    + [(*p, False, False) for p in NOT_TOLD],
 )
 def test_names(one: str, other: str, agree: bool, differ: bool) -> None:
     for first, second in ((one, other), (other, one)):

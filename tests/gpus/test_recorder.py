@@ -116,7 +116,12 @@ def test_samples_are_written_as_they_come(tmp_path: Path) -> None:
     assert list(rows[0]) == ["unix_s", "card", *GpuReading.model_fields]
     first = next(row for row in rows if row["card"] == "GPU-1")
     second = next(row for row in rows if row["card"] == "GPU-2")
-    assert (first["used_mib"], first["throttled_by"], first["on_battery"], first["power_w"]) == ("1024.5", "a+b", "0", "")
+    assert (first["used_mib"], first["throttled_by"], first["on_battery"], first["power_w"]) == (
+        "1024.5",
+        "a+b",
+        "0",
+        "",
+    )
     assert (second["used_mib"], second["throttled_by"]) == ("", "none")
     assert abs(float(first["unix_s"]) - time.time()) < 60
     assert sum(use.samples for use in recorder.uses()) == len(rows)
