@@ -19,6 +19,7 @@ class PlainCard:
         self.read_takes_s = 0.0
         self.read_raises = False
         self.cap_w = cap_w
+        self.tells_cap = True
         self.lowest_w, self.highest_w = 100.0, 400.0
         self.clamps_at_w = 0.0
         self.ignores_caps = False
@@ -33,7 +34,7 @@ class PlainCard:
         return self.readings.pop(0) if self.readings else self.reading
 
     def power_cap(self) -> PowerCap | None:
-        if self.cap_w is None:
+        if self.cap_w is None or not self.tells_cap:
             return None
         return PowerCap(cap_w=self.cap_w, min_w=self.lowest_w, max_w=self.highest_w, default_w=300.0)
 

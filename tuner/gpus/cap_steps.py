@@ -25,5 +25,5 @@ def cap_steps(cap: PowerCap) -> tuple[float, ...]:
     # The default may be an end that is no whole number of watts.
     kept = {end for end in kept if not 0 < abs(end - usual) < 1} | {usual}
     grid = range(step * math.ceil(lowest / step), int(highest) + 1, step)
-    kept |= {float(watts) for watts in grid if all(abs(watts - one) > step / 2 for one in kept)}
+    kept |= {float(watts) for watts in grid if all(abs(watts - one) >= step / 2 for one in kept)}
     return tuple(sorted(kept))
