@@ -209,6 +209,20 @@ def test_the_machines_own_binding_goes_before_the_installed_one(tree: SysfsTree,
     assert told[3].startswith("amd-smi set")
 
 
+def test_where_the_machines_own_binding_is_broken_the_installed_one_serves(tree: SysfsTree, tmp_path: Path) -> None:
+    own = AmdSmiStub(tmp_path / "rocm")
+    own.bring_binding("amdsmi_init", "None.missing")
+
+    told = own.run(
+        "notes = []; card = amd.find_cards(SYSFS, notes)[0]; "
+        "tell([notes, card.identity.source, sys.modules['amdsmi.amdsmi_interface'].__file__])",
+        tree.root,
+    )
+
+    assert told[:2] == [[], "amdsmi"]
+    assert not told[2].startswith(str(tmp_path))
+
+
 def test_a_graphics_unit_beside_the_cpu_is_read_from_the_kernel(stub: AmdSmiStub, tmp_path: Path) -> None:
     tree = SysfsTree(tmp_path / "apu")
     tree.amd_apu(bus_id="0000:03:00.0")

@@ -43,7 +43,6 @@ def load_binding(notes: list[str]) -> ModuleType | None:
         failures.append(f"the library is version {major}, the installed Python binding is for {_MAJOR_OF_PYPI_BINDING}")
     except Exception as error:
         failures.append(_words(error))
-    _forget()
     notes.append(f"amdsmi is installed but cannot be used: {'; '.join(failures)}. The kernel's files are read instead.")
     return None
 
@@ -82,6 +81,7 @@ def _start(binding: ModuleType) -> ModuleType:
 
 
 def _forget() -> None:
+    """So that the next import is not served with parts of this one."""
     for name in [name for name in sys.modules if name == "amdsmi" or name.startswith("amdsmi.")]:
         del sys.modules[name]
 
