@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict
 POWER_CAP = "power cap"
 CLOCKS_SET = "clocks set"
 """By a person or a program: application clocks, locked clocks, clocks kept equal among cards or for a display."""
-SETTINGS = frozenset({POWER_CAP, CLOCKS_SET})
-"""The reasons in `throttled_by` that somebody has asked for. Every other one is heat or the hardware."""
+CURRENT_LIMIT = "current limit"
+"""The card's own limit at full load: as usual there as its power cap."""
+SETTINGS = frozenset({POWER_CAP, CLOCKS_SET, CURRENT_LIMIT})
+"""The reasons in `throttled_by` that belong to how a card is set. Every other one is heat or a fault."""
 
 
 class GpuIdentity(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tuner.domain.gpu import GpuIdentity, GpuProcess, GpuReading, PowerCap
+from tuner.domain.gpu import CURRENT_LIMIT, POWER_CAP, GpuIdentity, GpuProcess, GpuReading, PowerCap
 from tuner.gpus.fdinfo import processes_on
 from tuner.gpus.sysfs import DrmDevice, on_battery, pci_name, read_text
 
@@ -17,11 +17,11 @@ CAP_FILE = "power1_cap"
 _THROTTLE_BITS_AT = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 # amdgpu_smu.h. Bit 57 (FIT, the reliable upper end of the clocks) is left out: a card at its best has it set.
 _THROTTLE_WORDS = (
-    (range(8), "power cap"),
-    (range(16, 24), "current limit"),
+    (range(8), POWER_CAP),
+    (range(16, 24), CURRENT_LIMIT),
     (range(32, 46), "heat"),
     (range(46, 48), "hardware slowdown"),
-    (range(56, 57), "power cap"),
+    (range(56, 57), POWER_CAP),
 )
 _UNKNOWN_U64 = 2**64 - 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tuner.domain.gpu import GpuIdentity, GpuProcess, GpuReading, PowerCap
+from tuner.domain.gpu import CURRENT_LIMIT, POWER_CAP, GpuIdentity, GpuProcess, GpuReading, PowerCap
 from tuner.gpus.card import Card
 from tuner.gpus.fdinfo import processes_on
 from tuner.gpus.sysfs import BYTES_PER_MIB, DrmDevice, drm_devices, on_battery, pci_name, read_int
@@ -19,11 +19,11 @@ VENDOR_ID = "0x8086"
 _CHANNELS = (1, 2)  # the whole card, else the chip alone: xe shows only the latter on some cards
 _MICROJOULES_PER_JOULE = 1_000_000
 _THROTTLE_WORDS = {
-    "pl1": "power cap",
-    "pl2": "power cap",
-    "pl4": "current limit",
-    "vr_tdc": "current limit",
-    "iccmax": "current limit",
+    "pl1": POWER_CAP,
+    "pl2": POWER_CAP,
+    "pl4": CURRENT_LIMIT,
+    "vr_tdc": CURRENT_LIMIT,
+    "iccmax": CURRENT_LIMIT,
     "thermal": "heat",
     "mem_thermal": "heat",
     "vr_thermal": "heat",
