@@ -25,6 +25,7 @@ import pytest
 from tests.fake_engine.tiny_gguf import write_tiny_gguf
 from tuner.cli.app import main
 from tuner.domain.record import TrialRecord
+from tuner.study import settle
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKE = ROOT / "tests" / "fake_engine" / "llama_server.py"
@@ -214,8 +215,11 @@ def bench_in(folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
             monkeypatch.delenv(name)
     monkeypatch.setenv("FAKE_RIG", str(RIGS / "default.toml"))
     monkeypatch.setenv("FAKE_TIME_SCALE", "0.0002")
+    # Studies of other tests on this machine are no rivals.
+    monkeypatch.setenv("TUNER_STATE", str(folder / "state"))
     # What `env python3` finds may be a slow launcher of its own.
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.setattr(settle, "_PAUSE_AFTER_CRASH_S", 0.0)
     monkeypatch.chdir(folder)
     (folder / "tiny.gguf").symlink_to(model)
     made = Bench(folder, monkeypatch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,9 +19,9 @@ from tuner.domain.errors import BadInput, StudyBusy, StudyMismatch
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import TrialRecord
-from tuner.gpus.machine_cards import MachineCards, cap_owner
+from tuner.gpus.machine_cards import STATE_VARIABLE, MachineCards, cap_owner
 from tuner.process.boot import boot_id, owner_alive, this_process
-from tuner.process.lock import StudyLock
+from tuner.process.lock import FileLock, MachineLock
 from tuner.process.ports import free_port
 from tuner.search.space import complete
 from tuner.store.folder import StudyFolder
@@ -176,21 +177,44 @@ def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[st
 
 
 @contextmanager
-def open_kit(folder: StudyFolder, observer: Observer, *, accept_changes: bool = False) -> Iterator[Kit]:
-    """The kit of a run, under the study's lock: also what is frozen is written by one tuner at a time.
+def open_kit(
+    folder: StudyFolder,
+    observer: Observer,
+    *,
+    accept_changes: bool = False,
+    side_by_side: bool = False,
+    until: float | None = None,
+    after_crashes: bool = False,
+) -> Iterator[Kit]:
+    """The kit of a run, under the locks of the study and of the machine.
+
+    Args:
+        folder: the study's.
+        observer: shows what happens.
+        accept_changes: whether the machine, the model or the build may be another one than before.
+        side_by_side: whether only the study's own devices are locked, and not the whole machine.
+        until: when the run ends, in seconds since the epoch.
+        after_crashes: whether to go on though the machine went down twice in a row.
 
     Raises:
-        StudyBusy: another tuner is at work on the study.
+        StudyBusy: another tuner is at work on the study, or on this machine.
         StudyMismatch: as `prepare`.
         BadInput, NotPermitted: the storage is damaged or cannot be used, also while the kit is in use.
     """
     from tuner.search.pool import storage_errors
 
     cards = machine_cards()
-    with StudyLock(folder.lock_path), storage_errors(folder.storage_path):
+    with ExitStack() as held:
+        held.enter_context(FileLock(folder.lock_path))
+        held.enter_context(storage_errors(folder.storage_path))
+        if not side_by_side:
+            whole = {"cpu", *(card.key for card in cards.identities)}
+            held.enter_context(MachineLock(_lock_folder(), whole))
         for told in restore_power(cards):
             observer.note(told)
         frozen = prepare(folder, accept_changes=accept_changes)
+        if side_by_side:
+            held.enter_context(MachineLock(_lock_folder(), _parts(frozen, cards)))
         yield Kit(
             frozen=frozen,
             engine=load_engine(frozen.definition.engine),
@@ -201,10 +225,27 @@ def open_kit(folder: StudyFolder, observer: Observer, *, accept_changes: bool = 
             trial_files=lambda number, confirm: folder.trial(number, confirm=confirm),
             start_process=_engine_process,
             cards=cards,
+            until=until,
+            after_crashes=after_crashes,
+            is_paused=folder.pause_path.exists,
             free_port=free_port,
             complete=lambda values: complete(frozen.space, values),
             stop_leftovers=_stop_leftovers,
         )
+
+
+def _lock_folder() -> Path:
+    """One place for all users of the machine."""
+    own = os.environ.get(STATE_VARIABLE)
+    return Path(own) / "locks" if own else Path(tempfile.gettempdir()) / "llm-engine-tuner-locks"
+
+
+def _parts(frozen: FrozenStudy, cards: MachineCards) -> set[str]:
+    """What a study computes on: its engine's devices, as cards where it is certain which ones, else the CPU."""
+    devices = frozen.engines[0].devices
+    joined = cards.joined(devices, {}, frozen.definition.env)
+    places = {device.name: joined.card_of(device.name) for device in devices}
+    return {name if place is None else cards.identities[place].key for name, place in places.items()} or {"cpu"}
 
 
 def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:

@@ -11,7 +11,7 @@ import pytest
 from tests.bench import ROOT, Bench
 from tuner import __version__
 
-COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power"]
+COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power", "resume", "pause", "service"]
 HEAVY = {
     "optuna",
     "numpy",

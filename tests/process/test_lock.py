@@ -12,15 +12,15 @@ from families import PROGRAM, Families, runs, wait_for
 from tuner.domain.errors import MissingFile, NotPermitted, StudyBusy
 from tuner.process import lock
 from tuner.process.leftovers import stop_leftovers
-from tuner.process.lock import StudyLock
+from tuner.process.lock import FileLock
 
 HOLDER = """
 import os, sys, time
 from pathlib import Path
 from tuner.process.engine_process import EngineProcess
-from tuner.process.lock import StudyLock
+from tuner.process.lock import FileLock
 folder, log, marker, program, path = sys.argv[1:]
-with StudyLock(Path(path)):
+with FileLock(Path(path)):
     with EngineProcess([sys.executable, "-S", program, folder, "server"], env=os.environ, log_path=Path(log),
                        marker=marker):
         while not Path(folder, "server").exists(): time.sleep(0.01)
@@ -39,7 +39,7 @@ def holder(families: Families, path: Path) -> subprocess.Popen[str]:
 def test_holder_is_named_and_its_end_frees_the_lock(families: Families, tmp_path: Path) -> None:
     path = tmp_path / "lock"
     tuner = holder(families, path)
-    with pytest.raises(StudyBusy) as raised, StudyLock(path):
+    with pytest.raises(StudyBusy) as raised, FileLock(path):
         pytest.fail("two tuners on one study")
     assert f"process {tuner.pid}," in raised.value.what
     assert raised.value.where == str(path)
@@ -47,7 +47,7 @@ def test_holder_is_named_and_its_end_frees_the_lock(families: Families, tmp_path
     assert str(tuner.pid) in raised.value.advice
     tuner.send_signal(signal.SIGINT)
     tuner.communicate(timeout=15)
-    with StudyLock(path):
+    with FileLock(path):
         assert path.read_text() == f"{os.getpid()}\n"
 
 
@@ -57,7 +57,7 @@ def test_killed_holder_frees_the_lock_although_its_engine_lives(families: Famili
     tuner.kill()
     tuner.communicate(timeout=15)
     assert runs(families.pid("server"))
-    with StudyLock(path):
+    with FileLock(path):
         assert path.read_text() == f"{os.getpid()}\n"
     stop_leftovers(families.marker, grace_s=5)
 
@@ -65,12 +65,12 @@ def test_killed_holder_frees_the_lock_although_its_engine_lives(families: Famili
 def test_no_program_inherits_the_lock_even_if_started_carelessly(tmp_path: Path) -> None:
     def is_free() -> bool:
         try:
-            with StudyLock(tmp_path / "lock"):
+            with FileLock(tmp_path / "lock"):
                 return True
         except StudyBusy:
             return False
 
-    with StudyLock(tmp_path / "lock"):
+    with FileLock(tmp_path / "lock"):
         heir = subprocess.Popen(["/bin/sleep", "60"], close_fds=False)
     try:
         # A while: Linux lets the parent go on a moment before it closes the files of the program it starts.
@@ -82,7 +82,7 @@ def test_no_program_inherits_the_lock_even_if_started_carelessly(tmp_path: Path)
 
 
 def test_lock_is_free_again_after_the_block(tmp_path: Path) -> None:
-    study_lock = StudyLock(tmp_path / "lock")
+    study_lock = FileLock(tmp_path / "lock")
     for _ in range(2):
         with study_lock, pytest.raises(StudyBusy), study_lock:
             pytest.fail("locked twice")
@@ -93,27 +93,27 @@ def test_lock_is_free_again_after_the_block(tmp_path: Path) -> None:
 def test_a_long_pid_does_not_show_through_a_shorter_one(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_text("4194303000000000\n")
-    with StudyLock(path):
+    with FileLock(path):
         assert path.read_text() == f"{os.getpid()}\n"
     assert path.read_text() == ""
 
 
 def test_holder_that_has_not_written_its_pid_yet_is_no_other_error(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with StudyLock(path):
+    with FileLock(path):
         path.write_text("")
-        with pytest.raises(StudyBusy), StudyLock(path):
+        with pytest.raises(StudyBusy), FileLock(path):
             pytest.fail("locked twice")
 
 
 def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingFile) as raised, StudyLock(tmp_path / "absent" / "lock"):
+    with pytest.raises(MissingFile) as raised, FileLock(tmp_path / "absent" / "lock"):
         pytest.fail("locked nothing")
     assert raised.value.where == str(tmp_path / "absent")
 
 
 def test_lock_that_cannot_be_opened_is_not_permitted(tmp_path: Path) -> None:
-    with pytest.raises(NotPermitted), StudyLock(tmp_path):
+    with pytest.raises(NotPermitted), FileLock(tmp_path):
         pytest.fail("locked a folder")
 
 
@@ -123,6 +123,6 @@ def test_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(lock, "lock_at_once", refuse)
     before = psutil.Process().num_fds()
-    with pytest.raises(NotPermitted, match="not supported"), StudyLock(tmp_path / "lock"):
+    with pytest.raises(NotPermitted, match="not supported"), FileLock(tmp_path / "lock"):
         pytest.fail("locked without locks")
     assert psutil.Process().num_fds() == before

@@ -42,6 +42,19 @@ Trials = Annotated[int | None, typer.Option(help="Launches of the search, instea
 Rounds = Annotated[int | None, typer.Option(help="Launches of each finalist in the confirm stage (3).")]
 Fixed = Annotated[str, typer.Option(help="Arguments that every launch gets, in one quoted text.")]
 Env = Annotated[list[str] | None, typer.Option(help="NAME=VALUE for every launch; repeatable.")]
+Until = Annotated[str | None, typer.Option(help="The hour at which the run ends, like 07:00; the study goes on later.")]
+SideBySide = Annotated[
+    bool, typer.Option("--side-by-side", help="Let other studies run on other cards of this machine at the same time.")
+]
+AfterCrashes = Annotated[
+    bool, typer.Option("--after-crashes", help="Go on though the machine went down twice in a row.")
+]
+Notify = Annotated[
+    str | None,
+    typer.Option(
+        envvar="TUNER_NOTIFY", help="A URL to tell of start, new best, trouble and end (ntfy, Slack, Discord)."
+    ),
+]
 Accept = Annotated[bool, typer.Option("--accept-changes", help="Continue though machine, model or build changed.")]
 
 
@@ -129,11 +142,15 @@ def run(
     fixed: Fixed = "",
     env: Env = None,
     power_cap: PowerCap = False,
+    until: Until = None,
+    side_by_side: SideBySide = False,
+    after_crashes: AfterCrashes = False,
+    notify: Notify = None,
     studies: Studies = Path("studies"),
     accept_changes: Accept = False,
 ) -> None:
     """Creates a study or continues it: tuner run --model FILE, tuner run NAME, or tuner run -- YOUR COMMAND."""
-    from tuner.cli.running import run_study_command
+    from tuner.cli.running import RunOptions, run_study_command
     from tuner.study.define import Options
 
     options = Options(
@@ -154,7 +171,39 @@ def run(
         power_cap=power_cap,
         pasted=_pasted(context),
     )
-    run_study_command(options, name if study is None else study, engine, studies, accept_changes=accept_changes)
+    how = RunOptions(
+        accept_changes=accept_changes,
+        side_by_side=side_by_side,
+        after_crashes=after_crashes,
+        until=until,
+        notify=notify,
+    )
+    run_study_command(options, name if study is None else study, engine, studies, how)
+
+
+@app.command()
+def resume(
+    until: Until = None,
+    notify: Notify = None,
+    studies: Studies = Path("studies"),
+    accept_changes: Accept = False,
+) -> None:
+    """Continues every study that has not used up its budget, one after the other."""
+    from tuner.cli.running import RunOptions, resume_command
+
+    resume_command(studies, RunOptions(accept_changes=accept_changes, until=until, notify=notify))
+
+
+@app.command()
+def pause(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    end: Annotated[bool, typer.Option("--end", help="End the pause.")] = False,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Has a running study wait after its present trial, with no engine running, until the pause is ended."""
+    from tuner.cli.running import pause_command
+
+    pause_command(study, studies, end=end)
 
 
 @app.command()
@@ -205,12 +254,16 @@ def best(
 def status(
     study: Annotated[str, typer.Argument(help="The study's name.")],
     json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every few seconds, until the run ends.")] = False,
     studies: Studies = Path("studies"),
 ) -> None:
     """Prints how far a study is: trials by outcome, best so far, time used and left."""
-    from tuner.cli.reading import status_command
+    from tuner.cli.reading import status_command, watch_command
 
-    status_command(study, studies, as_json=json)
+    if watch:
+        watch_command(study, studies)
+    else:
+        status_command(study, studies, as_json=json)
 
 
 @app.command()
@@ -233,6 +286,35 @@ def doctor(
         model=model or (), binary=binary or (), space=space, fixed=fixed, env=env or (), pasted=_pasted(context)
     )
     doctor_command(options, study, engine, studies)
+
+
+service = typer.Typer(no_args_is_help=True, help="Continues a study after a restart, without anyone logging in.")
+app.add_typer(service, name="service")
+StudyName = Annotated[str, typer.Argument(help="The study's name.")]
+
+
+@service.command("install")
+def service_install(study: StudyName, studies: Studies = Path("studies")) -> None:
+    """Has this system continue the study after a restart or a crash; prints what it wrote and how to undo it."""
+    from tuner.cli.service import install_command
+
+    install_command(study, studies)
+
+
+@service.command("remove")
+def service_remove(study: StudyName, studies: Studies = Path("studies")) -> None:
+    """Undoes it."""
+    from tuner.cli.service import remove_command
+
+    remove_command(study, studies)
+
+
+@service.command("status")
+def service_status(study: StudyName, studies: Studies = Path("studies")) -> None:
+    """Says whether it is installed, and what the system says of it."""
+    from tuner.cli.service import state_command
+
+    state_command(study, studies)
 
 
 @app.command("restore-power")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -105,6 +106,32 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
     typer.echo(f"  time      {budget.used_s / 60:.0f} min used{left}{limit}")
     for profile, found in form["best"].items():
         typer.echo(f"  best      {profile:<18} {found['gain']:.2f}x baseline in trial {found['trial']}, one launch")
+
+
+def watch_command(name: str, studies: Path) -> None:
+    """Shows the status anew until the run ends. It only reads, and never holds the run up."""
+    folder = StudyFolder.existing(studies, name)
+    while True:
+        if sys.stdout.isatty():
+            typer.echo("\033[2J\033[H", nl=False)
+        typer.echo(time.strftime("%H:%M:%S ") + f"{folder.path}; Ctrl-C leaves, the run goes on")
+        status_command(name, studies, as_json=False)
+        typer.echo("\n".join(folder.last_lines(_WATCHED_LINES)))
+        study = wiring.read_study(folder)
+        open_ones = [r for r in (*study.searched, *study.confirmed) if r.verdict is None] if study else []
+        if folder.is_done() or (study is not None and not any(owner_alive(r.owner) for r in open_ones)):
+            time.sleep(_WATCH_S)
+            # Between two trials nothing is open: only what stays so has ended.
+            again = wiring.read_study(folder)
+            if again is None or not any(
+                r.verdict is None and owner_alive(r.owner) for r in (*again.searched, *again.confirmed)
+            ):
+                return
+        time.sleep(_WATCH_S)
+
+
+_WATCH_S = 3.0
+_WATCHED_LINES = 8
 
 
 def _counts(found: dict[str, int]) -> str:

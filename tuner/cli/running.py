@@ -5,25 +5,83 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType
 
 import typer
 
 from tuner import wiring
+from tuner.cli.notify import notifying
 from tuner.cli.progress import Progress
 from tuner.cli.reading import print_recommendations
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import BadInput, MissingFile
+from tuner.domain.errors import BadInput, MissingFile, TunerError
 from tuner.domain.frozen import FrozenStudy
-from tuner.store.folder import StudyFolder
+from tuner.store.folder import StudyFolder, list_studies
 from tuner.study.define import Options, checked, default_name, define
+from tuner.study.protocols import Observer
 
 
-def run_study_command(options: Options, name: str | None, engine: str, studies: Path, *, accept_changes: bool) -> None:
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run goes about a study: nothing that the study itself remembers."""
+
+    accept_changes: bool = False
+    side_by_side: bool = False
+    after_crashes: bool = False
+    until: str | None = None
+    """An hour of the clock, like 07:00."""
+    notify: str | None = None
+    """A URL; kept in no file."""
+
+    def until_epoch(self, now: datetime) -> float | None:
+        """When the run ends, in seconds since the epoch: the next time that the clock shows the hour."""
+        if self.until is None:
+            return None
+        try:
+            hour = datetime.strptime(self.until, "%H:%M")
+        except ValueError:
+            raise BadInput(f"--until {self.until} is no hour of the clock", advice="write it like 07:00") from None
+        end = now.replace(hour=hour.hour, minute=hour.minute, second=0, microsecond=0)
+        return (end if end > now else end + timedelta(days=1)).timestamp()
+
+
+def run_study_command(options: Options, name: str | None, engine: str, studies: Path, how: RunOptions) -> None:
     """Creates the study or finds it, runs it, and prints what came of it."""
+    how.until_epoch(datetime.now().astimezone())
     folder = _find_or_create(options, name, engine, studies)
-    _run(folder, accept_changes=accept_changes)
+    _run(folder, how)
+
+
+def resume_command(studies: Path, how: RunOptions) -> None:
+    """Continues what is unfinished. A study that cannot go on is told, and does not hold up the others."""
+    unfinished = [StudyFolder.existing(studies, name) for name in list_studies(studies)]
+    unfinished = [folder for folder in unfinished if not folder.is_done()]
+    if not unfinished:
+        typer.echo(f"no unfinished study in {studies}")
+        return
+    failed: list[str] = []
+    for folder in unfinished:
+        typer.echo(f"== {folder.name}")
+        try:
+            _run(folder, how)
+        except TunerError as error:
+            failed.append(folder.name)
+            typer.echo(f"error: {error}", err=True)
+    if failed:
+        raise BadInput(f"Could not continue: {', '.join(failed)}", advice="the errors stand above")
+
+
+def pause_command(name: str, studies: Path, *, end: bool) -> None:
+    """Asks for a pause, or ends one."""
+    folder = StudyFolder.existing(studies, name)
+    if end:
+        typer.echo(f"{name} goes on" if folder.end_pause() else f"{name} was not paused")
+        return
+    folder.ask_for_pause()
+    typer.echo(f"{name} waits after its present trial; {_line('pause', folder)} --end lets it go on")
 
 
 def init_command(options: Options, name: str | None, engine: str, studies: Path) -> None:
@@ -68,7 +126,7 @@ def run_quickstart(minutes: float, studies: Path, name: str) -> None:
         fixed="--ctx-size 4096",
     )
     folder = _find_or_create(options, name, "llama_server", studies)
-    _run(folder, accept_changes=False)
+    _run(folder, RunOptions())
     typer.echo(
         "\nFor your own model:      tuner run --model /path/to/model.gguf --hours 8\n"
         "With today's command:    tuner run -- llama-server -m /path/to/model.gguf -c 32768 ...\n"
@@ -130,17 +188,27 @@ def _set_budget(folder: StudyFolder, options: Options) -> None:
         folder.rewrite(checked({**definition.model_dump(), **changed}))
 
 
-def _run(folder: StudyFolder, *, accept_changes: bool) -> None:
+def _run(folder: StudyFolder, how: RunOptions) -> None:
     from tuner.study.run_study import run_study
 
     _stop_in_order_when_asked()
+    until = how.until_epoch(datetime.now().astimezone())
     try:
         with (
-            Progress(folder.log_path) as progress,
-            wiring.open_kit(folder, progress, accept_changes=accept_changes) as kit,
+            notifying(Progress(folder.log_path), how.notify, folder.name) as progress,
+            wiring.open_kit(
+                folder,
+                progress,
+                accept_changes=how.accept_changes,
+                side_by_side=how.side_by_side,
+                until=until,
+                after_crashes=how.after_crashes,
+            ) as kit,
         ):
             _say_what_is_done(progress, folder, kit.frozen)
             run_study(kit)
+            if until is None:
+                folder.note_end()
     except KeyboardInterrupt:
         typer.echo(f"\nstopped; everything measured is kept. Continue with: {_continue_line(folder)}")
         raise
@@ -149,7 +217,7 @@ def _run(folder: StudyFolder, *, accept_changes: bool) -> None:
     typer.echo(f"\nsee again: {_line('best', folder)}")
 
 
-def _say_what_is_done(progress: Progress, folder: StudyFolder, frozen: FrozenStudy) -> None:
+def _say_what_is_done(progress: Observer, folder: StudyFolder, frozen: FrozenStudy) -> None:
     """What is about to happen, before it happens."""
     cells = frozen.workload.cells
     progress.note(f"study {folder.path}: {len(frozen.space.parameters)} parameters, {len(cells)} cells a launch")

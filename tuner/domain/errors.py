@@ -9,6 +9,7 @@ TunerError
 ├── StudyBusy         another tuner is at work on this study
 ├── BaselineFailed    the command that everything is compared with does not run
 ├── DeviceGone        a device that the study was made with has vanished
+├── HostUnstable      the machine went down twice in a row
 ├── MachineBusy       what an engine held does not come back, so the next one would measure another machine
 ├── PowerCapRefused   a graphics card does not take a power cap
 └── NotPermitted      a folder cannot be written, a process cannot be stopped, a power cap not set
@@ -71,6 +72,10 @@ class BaselineFailed(TunerError):
 
 class DeviceGone(TunerError):
     """A device that the study was made with is no longer there, so every further figure would be another machine's."""
+
+
+class HostUnstable(TunerError):
+    """The machine went down in two launches in a row: a person should look at it before the next one."""
 
 
 class MachineBusy(TunerError):

@@ -1,8 +1,9 @@
-"""One tuner at a time on a study."""
+"""One tuner at a time: on a study, and on a machine."""
 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,19 +12,23 @@ from tuner.domain.errors import MissingFile, NotPermitted, StudyBusy
 from tuner.process.operating_system import lock_at_once
 
 
-class StudyLock:
-    """Holds a study for the calling process, as a context manager.
+class FileLock:
+    """Holds something for the calling process, as a context manager.
 
     The operating system's own lock on a file: it vanishes with the process, however that ends, and engines do not
     inherit it. The file stays, since removing it would let two tuners lock two files of the same name; while it is
     held it contains the pid of the holder, for the message only.
 
     Args:
-        path: the lock file, in the study folder; made if it is not there.
+        path: the lock file; made if it is not there.
+        what: is held, for the message.
+        mode: of a new file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, what: str = "this study", mode: int = 0o644) -> None:
         self._path = path
+        self._what = what
+        self._mode = mode
         self._descriptor: int | None = None
 
     def __enter__(self) -> Self:
@@ -36,11 +41,11 @@ class StudyLock:
         """
         # Python opens files so that programs it starts do not inherit them (PEP 446).
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, self._mode)
         except FileNotFoundError as error:
             raise MissingFile("the study folder does not exist", where=str(self._path.parent)) from error
         except OSError as error:
-            raise NotPermitted(f"the study cannot be locked: {error.strerror}", where=str(self._path)) from error
+            raise NotPermitted(f"{self._what} cannot be locked: {error.strerror}", where=str(self._path)) from error
         try:
             if not lock_at_once(descriptor):
                 raise self._busy(descriptor)
@@ -49,9 +54,9 @@ class StudyLock:
         except OSError as error:
             os.close(descriptor)
             raise NotPermitted(
-                f"the study cannot be locked: {error.strerror}",
+                f"{self._what} cannot be locked: {error.strerror}",
                 where=str(self._path),
-                advice="keep the study on a local disk: some network file systems know no locks",
+                advice="keep the file on a local disk: some network file systems know no locks",
             ) from error
         except BaseException:
             os.close(descriptor)
@@ -63,10 +68,12 @@ class StudyLock:
         content = os.read(descriptor, 32).decode("ascii", "replace").strip()
         if not content.isdigit():  # Taken a moment ago, and not yet written.
             return StudyBusy(
-                "another tuner has just begun to work on this study", where=str(self._path), advice="wait for it to end"
+                f"another tuner has just begun to work on {self._what}",
+                where=str(self._path),
+                advice="wait for it to end",
             )
         return StudyBusy(
-            f"another tuner, process {content}, is at work on this study",
+            f"another tuner, process {content}, is at work on {self._what}",
             where=str(self._path),
             advice=f"wait for it to end, or stop it: kill {content}",
         )
@@ -78,3 +85,47 @@ class StudyLock:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+class MachineLock:
+    """Holds parts of the machine for the calling process: two studies would measure each other.
+
+    Args:
+        folder: of the lock files, the same for all users; made if it is not there.
+        parts: the keys of cards, or names of devices, or `cpu`.
+    """
+
+    def __init__(self, folder: Path, parts: set[str]) -> None:
+        self._folder = folder
+        self._parts = parts
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Takes all parts, or none.
+
+        Raises:
+            StudyBusy: another tuner is at work on one of them.
+            NotPermitted: the files cannot be written.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotPermitted(f"the machine cannot be locked: {error.strerror}", where=str(self._folder)) from error
+        with suppress(OSError):  # Another user's: then it is as it should be already.
+            self._folder.chmod(0o1777)
+        with ExitStack() as taken:
+            # In the same order everywhere, so that of two that begin together one gets all.
+            for part in sorted(self._parts):
+                name = "".join(character if character.isalnum() else "-" for character in part)
+                try:
+                    taken.enter_context(FileLock(self._folder / f"{name}.lock", f"this machine ({part})", 0o666))
+                except StudyBusy as busy:
+                    busy.advice = f"{busy.advice}; on other cards: --side-by-side, where the two share nothing"
+                    raise
+            self._held = taken.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._held.close()

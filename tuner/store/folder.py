@@ -39,6 +39,8 @@ class StudyFolder:
         self.storage_path = path / "study.db"
         self.log_path = path / "run.log"
         self.lock_path = path / "lock"
+        self.pause_path = path / "pause"
+        self.done_path = path / "done"
 
     @property
     def name(self) -> str:
@@ -116,6 +118,34 @@ class StudyFolder:
     def definition(self) -> StudyDefinition:
         """The content of `study.toml`. Raises MissingFile and BadInput."""
         return read_definition(self.definition_path)
+
+    def last_lines(self, count: int) -> list[str]:
+        """The end of what the run has said."""
+        try:
+            return self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
+        except OSError:
+            return []
+
+    def ask_for_pause(self) -> None:
+        """Has a run wait after its present trial."""
+        self.pause_path.touch()
+
+    def end_pause(self) -> bool:
+        """Lets it go on; whether there was a pause."""
+        there = self.pause_path.exists()
+        self.pause_path.unlink(missing_ok=True)
+        return there
+
+    def note_end(self) -> None:
+        """Remembers that the study has used up its budget."""
+        self.done_path.write_text(self.definition_path.read_text(encoding="utf-8"), encoding="utf-8")
+
+    def is_done(self) -> bool:
+        """Whether a run came to its end with the present definition: more hours or trials open it again."""
+        try:
+            return self.done_path.read_text(encoding="utf-8") == self.definition_path.read_text(encoding="utf-8")
+        except OSError:
+            return False
 
     def frozen(self) -> FrozenStudy | None:
         """What was resolved at the first run; None before it.

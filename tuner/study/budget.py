@@ -34,19 +34,27 @@ class Budget:
 
     @classmethod
     def of(
-        cls, definition: StudyDefinition, searched: Sequence[TrialRecord], confirmed: Sequence[TrialRecord]
+        cls,
+        definition: StudyDefinition,
+        searched: Sequence[TrialRecord],
+        confirmed: Sequence[TrialRecord],
+        *,
+        until_s: float | None = None,
     ) -> Budget:
-        """The budget after these trials."""
+        """The budget after these trials. `until_s` is how many seconds from now the run must end, if it must."""
         hours = definition.hours
-        if hours is None and definition.trials is None:
+        if hours is None and definition.trials is None and until_s is None:
             hours = DEFAULT_HOURS
+        used_s = sum(record.seconds or 0.0 for record in (*searched, *confirmed))
+        limits = [] if hours is None else [hours * 3600]
+        limits += [] if until_s is None else [used_s + max(0.0, until_s)]
         measured = [r for r in searched if r.verdict is not None and r.verdict.outcome is Outcome.OK]
         times = [r.seconds or 0.0 for r in measured if not r.is_baseline] or [r.seconds or 0.0 for r in measured]
         return cls(
-            seconds=None if hours is None else hours * 3600,
+            seconds=min(limits, default=None),
             trials=definition.trials,
             rounds=definition.confirm_rounds,
-            used_s=sum(record.seconds or 0.0 for record in (*searched, *confirmed)),
+            used_s=used_s,
             launched=sum(1 for record in searched if record.verdict is None or _counts(record.verdict.outcome)),
             trial_s=statistics.median(times) if times else 0.0,
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.report.selection import baseline_of, finalists
-from tuner.study.budget import Budget
+from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
 from tuner.study.run_trial import run_trial
@@ -18,7 +20,7 @@ def confirm(kit: Kit) -> None:
     What an earlier run has confirmed counts.
     """
     searched = kit.pool.records()
-    budget = Budget.of(kit.frozen.definition, searched, kit.pool.records(confirm=True))
+    budget = budget_now(kit)
     baseline = baseline_of(searched)
     found = finalists(kit.frozen, searched, len(kit.frozen.profiles))
     if baseline is None or baseline.measurement is None or not found:
@@ -41,6 +43,10 @@ def confirm(kit: Kit) -> None:
             share_left = 1 - sum(done) / total
             kit.observer.time_left(budget.confirm_s(contestants) * share_left, sum(done), total)
             note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
+            wait_while_paused(kit)
+            if kit.until is not None and time.time() + (record.seconds or budget.trial_s) > kit.until:
+                kit.observer.note("the next launch could not end in time; `tuner run` goes on with the confirm stage")
+                return
             number = kit.pool.open_confirmation()
             run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, baseline.measurement))
 

@@ -60,6 +60,12 @@ class Kit:
     free_port: Callable[[], int]
     complete: Callable[[Mapping[str, Value]], Configuration]
     """Values -> the configuration that they and the defaults make."""
+    until: float | None
+    """When the run ends, in seconds since the epoch; None: by the study's own budget alone."""
+    is_paused: Callable[[], bool]
+    """Whether somebody has asked for a pause."""
+    after_crashes: bool
+    """Whether to go on though the machine went down twice in a row."""
     stop_leftovers: Callable[[str], list[str]]
     """Marker prefix -> what was left running under it and has been stopped, in words."""
 

@@ -9,8 +9,8 @@ from tuner.domain.errors import BaselineFailed
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.report.selection import baseline_of, candidates, finalists
-from tuner.study.budget import Budget
 from tuner.study.confirm import confirm
+from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
 from tuner.study.machine_state import warnings
@@ -44,11 +44,6 @@ def _restore_power(kit: Kit) -> None:
     for result in kit.cards.restore():
         if not result.settled:
             kit.observer.note(f"{result}; try: {result.advice}")
-
-
-def budget(kit: Kit) -> Budget:
-    """The budget as it stands."""
-    return Budget.of(kit.frozen.definition, kit.pool.records(), kit.pool.records(confirm=True))
 
 
 def _measure_baseline(kit: Kit) -> TrialRecord:
@@ -107,7 +102,8 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     announced = False
     misfits = 0
     while True:
-        now = budget(kit)
+        wait_while_paused(kit)
+        now = budget_now(kit)
         expected = [baseline, *finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))]
         if not now.search_goes_on(expected):
             if not announced and now.launched > 1:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
+from tuner.domain.errors import HostUnstable
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
 from tuner.study.judge import constraints, reference_of, told_objectives
 from tuner.study.kit import Kit
 
+_CRASHES_IN_A_ROW = 2
+_PAUSE_AFTER_CRASH_S = 60.0
+"""The chance to step in, for someone who finds the machine restarted."""
+
 
 def settle(kit: Kit) -> None:
-    """Stops engines left behind and closes open trials. The caller holds the study's lock, so nobody else runs it."""
+    """Stops engines left behind and closes open trials. The caller holds the study's lock, so nobody else runs it.
+
+    Raises:
+        HostUnstable: the machine went down in the last two launches.
+    """
     for told in kit.stop_leftovers(f"{kit.frozen.study_id}/"):
         kit.observer.note(f"stopped what an earlier run left behind: {told}")
     kit.pool.drop_unrecorded()
@@ -18,6 +29,28 @@ def settle(kit: Kit) -> None:
         for record in kit.pool.untold(confirm=confirm):
             closed = record if record.verdict is not None else _closed(kit, record)
             kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=confirm)
+    _mind_crashes(kit)
+
+
+def _mind_crashes(kit: Kit) -> None:
+    """Stops where the last two launches took the machine down; after one, waits a moment before the next.
+
+    Raises:
+        HostUnstable: a person should look at it first.
+    """
+    launches = [*kit.pool.records(), *kit.pool.records(confirm=True)]
+    launches = [r for r in launches if r.verdict is not None and r.verdict.outcome.was_loaded]
+    last = [r for r in sorted(launches, key=lambda r: r.started_at) if r.verdict][-_CRASHES_IN_A_ROW:]
+    crashed = [r for r in last if r.verdict is not None and r.verdict.outcome is Outcome.HOST_CRASH]
+    if len(crashed) == _CRASHES_IN_A_ROW and not kit.after_crashes:
+        raise HostUnstable(
+            "The machine went down in two launches in a row",
+            where=", ".join(f"{record.folder}/engine.log" for record in crashed),
+            advice="look at power supply, cooling and memory; `tuner run NAME --after-crashes` goes on nevertheless",
+        )
+    if crashed and last[-1] in crashed:
+        kit.observer.note(f"going on in {_PAUSE_AFTER_CRASH_S:.0f} s; Ctrl-C stops")
+        time.sleep(_PAUSE_AFTER_CRASH_S)
 
 
 def _closed(kit: Kit, record: TrialRecord) -> TrialRecord:
