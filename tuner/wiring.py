@@ -144,7 +144,7 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
         raise StudyMismatch(
             "study.toml was changed after the first trial:\n  " + "\n  ".join(changes),
             where=str(folder.definition_path),
-            advice="undo it, or start a new study with --name; only hours, trials and confirm_rounds may change",
+            advice="undo it, or start a new study with --name; only hours, trials and confirm rounds may change",
         )
     differences = frozen.differences(surveyed.machine, surveyed.engines, surveyed.models)
     if differences and not accept_changes:
@@ -168,7 +168,7 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
 
 def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
     """In what two definitions differ, budgets aside, in words."""
-    free = {"hours", "trials", "confirm_rounds"}
+    free = {"hours", "trials", "confirm_rounds", "confirm_most"}
     return [
         f"{name} was {getattr(before, name)}, is {getattr(now, name)}"
         for name in StudyDefinition.model_fields

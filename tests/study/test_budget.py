@@ -23,7 +23,8 @@ def searched(*seconds: float, outcome: Outcome = Outcome.OK) -> list[TrialRecord
 
 
 def budget(made: list[TrialRecord], confirmed: list[TrialRecord] | None = None, /, **asked: Any) -> Budget:
-    return Budget.of(definition(**asked), made, confirmed or [])
+    rounds = asked.get("confirm_rounds", 3)
+    return Budget.of(definition(**{"confirm_most": rounds, **asked}), made, confirmed or [])
 
 
 def test_without_a_wish_there_is_a_night() -> None:
@@ -131,3 +132,14 @@ def test_whatever_happened_the_accounts_hold(
 def test_a_confirmed_baseline_does_not_shorten_the_search() -> None:
     again = record(0, {}, measurement(), stage=Stage.CONFIRM, note=BASELINE_NOTE, seconds=50)
     assert budget([baseline()], [again], trials=5).launched == 1
+
+
+def test_more_rounds_may_follow_where_there_is_a_limit_of_time_to_keep_to() -> None:
+    trials = [baseline(100), *searched(100, 100, 100, 100)]
+    now = budget(trials, hours=1.0, confirm_rounds=3, confirm_most=None)
+    assert now.most_rounds == 15
+    assert now.search_left_s(trials[:3]) == 3600 - 1.5 * 900 - 500, "time is kept back for some of them"
+    assert budget(trials, trials=9, confirm_rounds=3, confirm_most=None).most_rounds == 3
+    assert budget(trials, trials=9, confirm_rounds=3, confirm_most=7).most_rounds == 7
+    assert now.has_time_for(trials)
+    assert not budget([baseline(3550)], hours=1.0).has_time_for([baseline(100)])

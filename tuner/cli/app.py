@@ -40,6 +40,7 @@ PowerCap = Annotated[bool, typer.Option("--power-cap", help="Let the cards' powe
 Hours = Annotated[float | None, typer.Option(help="Time for search and confirmation together (8).")]
 Trials = Annotated[int | None, typer.Option(help="Launches of the search, instead of or beside --hours.")]
 Rounds = Annotated[int | None, typer.Option(help="Launches of each finalist in the confirm stage (3).")]
+MostRounds = Annotated[int | None, typer.Option(help="The most launches of a finalist whose gain is still open.")]
 Fixed = Annotated[str, typer.Option(help="Arguments that every launch gets, in one quoted text.")]
 Env = Annotated[list[str] | None, typer.Option(help="NAME=VALUE for every launch; repeatable.")]
 Until = Annotated[str | None, typer.Option(help="The hour at which the run ends, like 07:00; the study goes on later.")]
@@ -139,6 +140,7 @@ def run(
     hours: Hours = None,
     trials: Trials = None,
     confirm_rounds: Rounds = None,
+    confirm_most: MostRounds = None,
     fixed: Fixed = "",
     env: Env = None,
     power_cap: PowerCap = False,
@@ -166,6 +168,7 @@ def run(
         hours=hours,
         trials=trials,
         confirm_rounds=confirm_rounds,
+        confirm_most=confirm_most,
         fixed=fixed,
         env=env or (),
         power_cap=power_cap,

@@ -181,7 +181,12 @@ def _check(definition: StudyDefinition) -> None:
 
 def _set_budget(folder: StudyFolder, options: Options) -> None:
     """A new budget for an existing study: the only thing that may change."""
-    given = {"hours": options.hours, "trials": options.trials, "confirm_rounds": options.confirm_rounds}
+    given = {
+        "hours": options.hours,
+        "trials": options.trials,
+        "confirm_rounds": options.confirm_rounds,
+        "confirm_most": options.confirm_most,
+    }
     changed = {name: value for name, value in given.items() if value is not None}
     definition = folder.definition()
     if changed:

@@ -38,3 +38,5 @@ class StudyDefinition(BaseModel):
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     trials: int | None = Field(default=None, gt=0)
     confirm_rounds: int = Field(default=3, ge=2)
+    confirm_most: int | None = Field(default=None, ge=2)
+    """Launches of a finalist whose gain is still open; None: five times the rounds while there is time."""

@@ -12,7 +12,7 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
-from tuner.report.gain import Gain, gain
+from tuner.report.gain import Gain, gain, is_open
 
 
 class Recommendation(BaseModel):
@@ -126,6 +126,24 @@ def recommend(
     ]
 
 
+def undecided(
+    frozen: FrozenStudy, searched: Sequence[TrialRecord], confirmed: Sequence[TrialRecord]
+) -> list[TrialRecord]:
+    """The candidates of which it is still open whether they gain anything for their profile, each once."""
+    baseline = baseline_of(searched)
+    found: list[TrialRecord] = []
+    measured = [record for record in confirmed if record.verdict and record.verdict.feasible and record.measurement]
+    for recommendation in recommend(frozen, searched, confirmed):
+        candidate = recommendation.candidate
+        if baseline is None or candidate.is_baseline or candidate in found:
+            continue
+        table, ours = _score_table(recommendation.profile, frozen, candidate, baseline, measured)
+        names = list(table)
+        if all(table.values()) and is_open([table[name] for name in names], names.index(ours), names.index("baseline")):
+            found.append(candidate)
+    return found
+
+
 def _failed(record: TrialRecord) -> bool:
     """Whether a launch came to an end that speaks against its configuration."""
     verdict = record.verdict
@@ -191,6 +209,21 @@ def _gain(
     baseline: TrialRecord,
     measured: Sequence[TrialRecord],
 ) -> Gain:
+    table, ours = _score_table(profile, frozen, candidate, baseline, measured)
+    names = list(table)
+    if not table[ours] or not table["baseline"]:
+        return Gain(ratio=1.0)
+    return gain([table[name] for name in names], names.index(ours), names.index("baseline"))
+
+
+def _score_table(
+    profile: Profile,
+    frozen: FrozenStudy,
+    candidate: TrialRecord,
+    baseline: TrialRecord,
+    measured: Sequence[TrialRecord],
+) -> tuple[dict[str, list[float]], str]:
+    """Configuration -> log scores of its launches, and the candidate's name in it."""
     depths = frozen.workload.depths
 
     def scores(records: Sequence[TrialRecord]) -> list[float]:
@@ -204,7 +237,4 @@ def _gain(
     table = {name: scores(records) for name, records in groups.items()}
     if not table.get(ours) or not table.get("baseline"):
         table = {"baseline": scores([baseline]), ours: scores([candidate])}
-    names = list(table)
-    if not table[ours] or not table["baseline"]:
-        return Gain(ratio=1.0)
-    return gain([table[name] for name in names], names.index(ours), names.index("baseline"))
+    return table, ours

@@ -28,6 +28,7 @@ _COMMENTS = {
     "hours": "Time for search and confirmation together. Without hours and trials: 8 hours.",
     "trials": "Launches of the search, the baseline included.",
     "confirm_rounds": "Launches of each finalist and of the baseline in the confirm stage.",
+    "confirm_most": "The most launches where a gain is open; not set: five times the rounds, while there is time.",
     "env": "Environment variables that every launch gets, the baseline included.",
 }
 

@@ -13,6 +13,10 @@ from tuner.domain.verdict import Outcome
 DEFAULT_HOURS = 8.0
 _CONFIRM_SHARE = 0.5
 """At most this share of the time is kept back for the confirm stage."""
+_MOST_TIMES = 5
+"""How many times the rounds may be made where a gain stays open, as long as there is a limit of time to keep to."""
+_KEPT_ROUNDS = 1.5
+"""How many times the rounds time is kept back for, so that some of that can happen."""
 _FIRST_LAUNCHES = 4
 _FIRST_SHARE = 0.6
 """The baseline can be by far the slowest launch: it alone must not decide that there is no time for a search."""
@@ -26,6 +30,8 @@ class Budget:
     trials: int | None
     rounds: int
     """Launches of each finalist in the confirm stage."""
+    most_rounds: int
+    """The same, of those that are still undecided then."""
     used_s: float
     launched: int
     """Launches of the search, the baseline included."""
@@ -54,6 +60,8 @@ class Budget:
             seconds=min(limits, default=None),
             trials=definition.trials,
             rounds=definition.confirm_rounds,
+            most_rounds=definition.confirm_most
+            or (definition.confirm_rounds if hours is None else _MOST_TIMES * definition.confirm_rounds),
             used_s=used_s,
             launched=sum(1 for record in searched if record.verdict is None or _counts(record.verdict.outcome)),
             trial_s=statistics.median(times) if times else 0.0,
@@ -74,7 +82,13 @@ class Budget:
             return None
         if self.launched < _FIRST_LAUNCHES:
             return _FIRST_SHARE * self.seconds - self.used_s
-        return self.seconds - min(self.confirm_s(contestants), _CONFIRM_SHARE * self.seconds) - self.used_s
+        kept_s = self.confirm_s(contestants) * (_KEPT_ROUNDS if self.most_rounds > self.rounds else 1.0)
+        return self.seconds - min(kept_s, _CONFIRM_SHARE * self.seconds) - self.used_s
+
+    def has_time_for(self, contestants: Sequence[TrialRecord]) -> bool:
+        """Whether each of these can be launched once more."""
+        needed_s = sum(record.seconds or self.trial_s for record in contestants)
+        return self.left_s is None or needed_s <= self.left_s
 
     def search_goes_on(self, contestants: Sequence[TrialRecord]) -> bool:
         """Whether another trial of the search may start: one that could not end in time is not begun."""

@@ -6,7 +6,7 @@ import time
 
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
-from tuner.report.selection import baseline_of, finalists
+from tuner.report.selection import baseline_of, finalists, undecided
 from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
@@ -14,10 +14,11 @@ from tuner.study.run_trial import run_trial
 
 
 def confirm(kit: Kit) -> None:
-    """Measures every finalist and the baseline until each has its rounds.
+    """Measures every finalist and the baseline until each has its rounds; then on, where a gain is still open.
 
     The order is reversed from round to round (A B, B A, A B ...), so that a machine that warms up favours nobody.
-    What an earlier run has confirmed counts.
+    What an earlier run has confirmed counts. Whether a gain is still open is judged more strictly than the interval
+    that is shown, since it is asked after every round.
     """
     searched = kit.pool.records()
     budget = budget_now(kit)
@@ -27,28 +28,43 @@ def confirm(kit: Kit) -> None:
         return
     chosen = budget.affordable(baseline, found)
     contestants = [baseline, *chosen]
-    announced = False
-    for round_number in range(budget.rounds):
-        order = contestants if round_number % 2 == 0 else contestants[::-1]
-        for record in order:
-            done = [_launches(kit, contestant) for contestant in contestants]
-            if _launches(kit, record) > round_number or _took_the_machine_down(kit, record):
-                continue
-            if not announced:
-                kit.observer.phase(
-                    "confirm", f"{len(chosen)} finalists and the baseline, {budget.rounds} launches each"
-                )
-                announced = True
-            total = len(contestants) * budget.rounds
-            share_left = 1 - sum(done) / total
-            kit.observer.time_left(budget.confirm_s(contestants) * share_left, sum(done), total)
-            note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
-            wait_while_paused(kit)
-            if kit.until is not None and time.time() + (record.seconds or budget.trial_s) > kit.until:
-                kit.observer.note("the next launch could not end in time; `tuner run` goes on with the confirm stage")
-                return
-            number = kit.pool.open_confirmation()
-            run_trial(kit, Launch(number, Stage.CONFIRM, record.configuration, note, baseline.measurement))
+    missing = [c for c in contestants if _launches(kit, c) < budget.rounds]
+    if missing:
+        kit.observer.phase("confirm", f"{len(chosen)} finalists and the baseline, {budget.rounds} launches each")
+    for number in range(budget.rounds):
+        if not _round(kit, baseline, contestants, number, budget.rounds * len(contestants)):
+            return
+    for number in range(budget.rounds, budget.most_rounds):
+        open_ones = undecided(kit.frozen, searched, kit.pool.records(confirm=True))
+        contestants = [baseline, *(one for one in open_ones if one in contestants)]
+        if len(contestants) == 1 or not budget_now(kit).has_time_for(contestants):
+            return
+        told = ", ".join(f"trial {record.number}" for record in contestants[1:])
+        kit.observer.note(
+            f"still open whether it gains anything: {told}; round {number + 1} of at most {budget.most_rounds}"
+        )
+        if not _round(kit, baseline, contestants, number, (number + 1) * len(contestants)):
+            return
+
+
+def _round(kit: Kit, baseline: TrialRecord, contestants: list[TrialRecord], number: int, total: int) -> bool:
+    """One launch of each that has not had its own yet; False where the run's time is over."""
+    for record in contestants if number % 2 == 0 else contestants[::-1]:
+        if _launches(kit, record) > number or _took_the_machine_down(kit, record):
+            continue
+        budget = budget_now(kit)
+        done = sum(min(_launches(kit, contestant), total) for contestant in contestants)
+        mean_s = sum(one.seconds or budget.trial_s for one in contestants) / len(contestants)
+        kit.observer.time_left(max(0, total - done) * mean_s, done, total)
+        wait_while_paused(kit)
+        if kit.until is not None and time.time() + (record.seconds or budget.trial_s) > kit.until:
+            kit.observer.note("the next launch could not end in time; `tuner run` goes on with the confirm stage")
+            return False
+        note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
+        assert baseline.measurement is not None
+        launch = Launch(kit.pool.open_confirmation(), Stage.CONFIRM, record.configuration, note, baseline.measurement)
+        run_trial(kit, launch)
+    return True
 
 
 def _took_the_machine_down(kit: Kit, record: TrialRecord) -> bool:

@@ -36,6 +36,7 @@ class Options:
     hours: float | None = None
     trials: int | None = None
     confirm_rounds: int | None = None
+    confirm_most: int | None = None
     fixed: str = ""
     env: Sequence[str] = ()
     pasted: Sequence[str] = field(default=())
@@ -44,7 +45,7 @@ class Options:
     def beside_budget(self) -> list[str]:
         """The options that were given, but for the budget: what an existing study does not take."""
         spelled = {"profiles": "--profile", "profiles_file": "--profiles"}
-        budget = {"hours", "trials", "confirm_rounds"}
+        budget = {"hours", "trials", "confirm_rounds", "confirm_most"}
         given = [each.name for each in fields(self) if each.name not in budget and getattr(self, each.name)]
         return [spelled.get(name) or f"--{name.replace('_', '-')}" for name in given]
 
@@ -76,6 +77,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
         "hours": options.hours,
         "trials": options.trials,
         "confirm_rounds": options.confirm_rounds,
+        "confirm_most": options.confirm_most,
         "predict_tokens": options.predict_tokens,
         "repeats": options.repeats,
         "decode_limit_s": options.decode_limit_s,
