@@ -59,7 +59,7 @@ class NvmlStub:
         self._cards = 0
 
     def add_card(self, **changes: object) -> int:
-        """Adds a card like an RTX 3090 but for `changes`; what is changed to None it does not tell. Gives its number."""
+        """Adds a card like an RTX 3090 but for `changes`, and gives its number. What is None it does not tell."""
         number = self._cards
         self._cards += 1
         self.set(count=self._cards)

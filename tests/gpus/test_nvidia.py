@@ -83,8 +83,9 @@ def test_an_old_driver_is_asked_by_its_own_calls(nvml_of_an_old_driver: NvmlStub
         (0x1, []),
         (0x4 | 0x1, [POWER_CAP]),
         (0x2 | 0x10 | 0x100, [CLOCKS_SET]),
-        (0x8 | 0x40, ["hardware slowdown", "heat (hardware)"]),
-        (0x80 | 0x20, ["heat (driver)", "power brake"]),
+        (0x8 | 0x40, ["hardware slowdown", "heat"]),
+        (0x40 | 0x20, ["heat"]),
+        (0x80 | 0x20, ["heat", "power brake"]),
         (1 << 40, ["reason 0x10000000000"]),
     ],
 )

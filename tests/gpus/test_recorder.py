@@ -94,11 +94,11 @@ def test_a_cap_is_no_throttling_and_is_told() -> None:
         GpuReading(throttled_by=()),
         GpuReading(throttled_by=(POWER_CAP,)),
         GpuReading(throttled_by=(CLOCKS_SET, POWER_CAP)),
-        GpuReading(throttled_by=("heat (driver)", POWER_CAP)),
+        GpuReading(throttled_by=("heat", POWER_CAP)),
         GpuReading(used_mib=1),  # Did not tell: counts for neither.
     )
     assert use.throttled_share == 0.25
-    assert set(use.throttled_by) == {POWER_CAP, CLOCKS_SET, "heat (driver)"}
+    assert set(use.throttled_by) == {POWER_CAP, CLOCKS_SET, "heat"}
     assert summed(GpuReading(used_mib=1)).throttled_share is None
 
 
