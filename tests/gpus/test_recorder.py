@@ -191,6 +191,26 @@ def test_a_driver_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest
     release.set()
 
 
+def test_a_driver_that_hangs_does_not_keep_the_tuner_from_ending(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from pathlib import Path
+import tuner.gpus.recorder
+from plain_card import PlainCard
+tuner.gpus.recorder._PATIENCE_S = 0.05
+card = PlainCard()
+card.read_takes_s = 60
+with tuner.gpus.recorder.GpuRecorder([card], Path(sys.argv[1])):
+    pass
+"""
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "gpus.csv")],
+        env={"PYTHONPATH": ":".join(filter(None, sys.path))},
+        check=True,
+        timeout=20,
+    )
+
+
 def test_a_file_that_cannot_be_written_costs_the_samples_only(tmp_path: Path) -> None:
     card = PlainCard()
     card.reading = GpuReading(used_mib=5)
