@@ -5,6 +5,7 @@ Programs see the cards when they are started with `NvmlStub.env`: the linker's s
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -59,7 +60,7 @@ class NvmlStub:
         self._cards = 0
 
     def add_card(self, **changes: object) -> int:
-        """Adds a card like an RTX 3090 but for `changes` (None: it does not tell). Gives its number."""
+        """Adds a card like an RTX 3090 but for `changes`, and gives its number. What is None it does not tell."""
         number = self._cards
         self._cards += 1
         self.set(count=self._cards)
@@ -139,6 +140,7 @@ def built_library(*, old_driver: bool = False) -> Path:
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("the stand-in for NVIDIA's library needs Linux and a C compiler (cc, gcc or clang)")
     folder = Path(tempfile.mkdtemp(prefix="nvml-stub-"))
+    atexit.register(shutil.rmtree, folder)
     flags = ["-DOLD_DRIVER"] if old_driver else []
     subprocess.run(
         [compiler, "-Wall", "-shared", "-fPIC", "-o", str(folder / LIBRARY), str(SOURCE), *flags], check=True

@@ -57,6 +57,8 @@ def test_the_unit_runs_the_commands_as_they_are() -> None:
     program, option, command = shlex.split(unit["Service"]["ExecStart"])
     assert (program, option) == ("/bin/sh", "-c")
     # What systemd itself replaces (systemd.unit, Specifiers; systemd.service, Command lines).
+    assert "100%%" in command
+    assert "$$HOME" in command
     assert command.replace("%%", "%").replace("$$", "$") == AWKWARD
     assert unit["Service"]["Type"] == "oneshot"
 

@@ -288,11 +288,11 @@ from tuner.domain.record import Owner
 from tuner.gpus.caps import PowerCaps
 from tuner.gpus.nvidia import find_cards
 cards = find_cards()
-with PowerCaps(cards, Path(sys.argv[1]), Owner(host="here", boot_id="boot-1", pid=1)) as caps:
-    print(*(caps.hold(card, 200) for card in cards), sep="\\n", flush=True)
-    if len(sys.argv) > 2:
-        time.sleep(60)
+caps = PowerCaps(cards, Path(sys.argv[1]), Owner(host="here", boot_id="boot-1", pid=1))
+print(*(caps.hold(card, 200) for card in cards), sep="\\n", flush=True)
 """
+THEN_STAY = "with caps: time.sleep(60)"
+THEN_RESTORE = "caps.restore()"
 
 RESTORE = """
 import sys
@@ -316,7 +316,7 @@ def caps_of(nvml: NvmlStub) -> list[str]:
 
 def test_kill_while_caps_are_lowered(nvml: NvmlStub, path: Path) -> None:
     two_cards(nvml)
-    process = nvml.python(HOLD, str(path), "stay")
+    process = nvml.python(HOLD + THEN_STAY, str(path))
     assert process.stdout is not None
     for _ in range(2):
         assert process.stdout.readline().endswith("power cap of 200 W held\n")
@@ -330,7 +330,7 @@ def test_kill_while_caps_are_lowered(nvml: NvmlStub, path: Path) -> None:
 
 def test_restored_by_one_without_the_right(nvml: NvmlStub, path: Path) -> None:
     two_cards(nvml)
-    nvml.output(HOLD.replace("with PowerCaps", "for caps in [PowerCaps").replace(" as caps:", "]:"), str(path))
+    nvml.output(HOLD, str(path))
     nvml.set(0, error__nvmlDeviceSetPowerManagementLimit=4)
     assert nvml.output(RESTORE, str(path)).splitlines() == [
         "not permitted sudo nvidia-smi -i 0000:03:00.0 -pl 340",
@@ -351,7 +351,7 @@ def test_restored_by_one_without_the_right(nvml: NvmlStub, path: Path) -> None:
 )
 def test_caps_on_the_real_binding(nvml: NvmlStub, path: Path, changes: dict[str, object], told: str) -> None:
     two_cards(nvml, **changes)
-    first, _ = nvml.output(HOLD, str(path)).splitlines()
+    first, _ = nvml.output(HOLD + THEN_RESTORE, str(path)).splitlines()
     assert told in first
     assert caps_of(nvml) == ["340000", "320500"]
     assert not path.exists()

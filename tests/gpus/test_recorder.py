@@ -94,11 +94,11 @@ def test_a_cap_is_no_throttling_and_is_told() -> None:
         GpuReading(throttled_by=()),
         GpuReading(throttled_by=(POWER_CAP,)),
         GpuReading(throttled_by=(CLOCKS_SET, POWER_CAP)),
-        GpuReading(throttled_by=("heat (driver)", POWER_CAP)),
+        GpuReading(throttled_by=("heat", POWER_CAP)),
         GpuReading(used_mib=1),  # Did not tell: counts for neither.
     )
     assert use.throttled_share == 0.25
-    assert set(use.throttled_by) == {POWER_CAP, CLOCKS_SET, "heat (driver)"}
+    assert set(use.throttled_by) == {POWER_CAP, CLOCKS_SET, "heat"}
     assert summed(GpuReading(used_mib=1)).throttled_share is None
 
 
@@ -189,6 +189,26 @@ def test_a_driver_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest
     assert other.energy_j is not None
     assert ["Hanging" in note for note in recorder.notes] == [True]
     release.set()
+
+
+def test_a_driver_that_hangs_does_not_keep_the_tuner_from_ending(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from pathlib import Path
+import tuner.gpus.recorder
+from plain_card import PlainCard
+tuner.gpus.recorder._PATIENCE_S = 0.05
+card = PlainCard()
+card.read_takes_s = 60
+with tuner.gpus.recorder.GpuRecorder([card], Path(sys.argv[1])):
+    pass
+"""
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "gpus.csv")],
+        env={"PYTHONPATH": ":".join(filter(None, sys.path))},
+        check=True,
+        timeout=20,
+    )
 
 
 def test_a_file_that_cannot_be_written_costs_the_samples_only(tmp_path: Path) -> None:

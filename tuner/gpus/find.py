@@ -28,13 +28,13 @@ def find_cards(sysfs_root: Path = _SYSFS) -> FoundCards:
     A vendor is a module of this package with a function `find_cards`. It is imported here and not before, and imports
     its vendor's library only when that is there: on a machine without a card this costs nothing worth telling.
     """
-    vendors: dict[str, Callable[[], list[Card]]] = {
-        "NVIDIA": lambda: _module("nvidia").find_cards(),
-        "AMD": lambda: _module("amd").find_cards(sysfs_root, notes),
-        "Intel": lambda: _module("intel").find_cards(sysfs_root=sysfs_root),
-    }
     cards: list[Card] = []
     notes: list[str] = []
+    vendors: dict[str, Callable[[], list[Card]]] = {
+        "NVIDIA": lambda: _module("nvidia").find_cards(),
+        "AMD": lambda: _module("amd").find_cards(sysfs_root=sysfs_root, notes=notes),
+        "Intel": lambda: _module("intel").find_cards(sysfs_root=sysfs_root),
+    }
     for vendor, find in vendors.items():
         try:
             cards += find()

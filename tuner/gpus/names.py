@@ -46,10 +46,12 @@ def _models(name: str) -> list[frozenset[str]]:
     """The telling words of each model that a name may mean; none if it has no number.
 
     The PCI database writes the chip first, and what it is sold as in square brackets: `Navi 31 [Radeon RX 7900 XT/7900
-    XTX]`. PCI numbers (`1002:744c`), and what Mesa adds in round brackets, are no model.
+    XTX]`. PCI numbers (`1002:744c`, `0x744c`), and what Mesa adds in round brackets, are no model.
     """
     sold_as = re.search(r"\[([^\]]*\d[^\]]*)\]", name)
-    bare = re.sub(r"\b[0-9a-f]{4}:[0-9a-f]{4}\b|\([^)]*\)", " ", (sold_as.group(1) if sold_as else name).lower())
+    bare = re.sub(
+        r"\b[0-9a-f]{4}:[0-9a-f]{4}\b|\b0x[0-9a-f]+|\([^)]*\)", " ", (sold_as.group(1) if sold_as else name).lower()
+    )
     models = [frozenset(_words(part) - _EMPTY) for part in bare.split("/")]
     return [model for model in models if any(character.isdigit() for word in model for character in word)]
 

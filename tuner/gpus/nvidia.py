@@ -33,8 +33,8 @@ _REASONS = {
     0x4: POWER_CAP,
     0x8: "hardware slowdown",
     0x10: CLOCKS_SET,  # Sync boost: the clocks of several cards are kept equal.
-    0x20: "heat (driver)",
-    0x40: "heat (hardware)",
+    0x20: "heat",  # The driver slows it down.
+    0x40: "heat",  # The hardware does, by itself.
     0x80: "power brake",
     0x100: CLOCKS_SET,  # For a display.
     0x200: "board limit",
