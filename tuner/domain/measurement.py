@@ -78,7 +78,7 @@ class CellResult(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     cell: Cell
-    decode_tps: float | None
+    decode_tps: float | None = None
     """Per stream; engine timing. Of all streams together for more than one, by the client's clock."""
     client_decode_tps: float | None = None
     prefill_tps: float | None = None
