@@ -87,7 +87,11 @@ class CellResult(BaseModel):
     """Time to the first token of the cold prefill; only the first cell of a depth has one."""
     acceptance_rate: float | None = None
     decode_tps_samples: tuple[float, ...] = ()
-    """Every measured value, in order."""
+    """Every measured value, in order; for more than one stream of all of them together."""
+    decode_tps_interval: tuple[float, float] | None = None
+    """95 % bootstrap interval of the median within this launch; None for a single value."""
+    outliers: tuple[float, ...] = ()
+    """Of the samples those far from all others. They stay among them: a median does not follow them."""
     prefix_reused: bool | None = None
     """Whether the depth's prefix came from the cache. False costs time, not truth."""
     generated_tokens: int | None = None

@@ -18,16 +18,22 @@ from itertools import groupby
 
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
 from tuner.domain.quality import ShortAnswer
+from tuner.domain.spread import median_interval, outliers
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
 from tuner.workload.known_questions import NEEDLE, NEEDLE_QUESTION
 from tuner.workload.patience import Patience
+from tuner.workload.precision import Precision
 from tuner.workload.texts import instruction, mixed_document, opening, salt
 
 RequestLog = Callable[[str, bool, RequestTiming | RequestFailure | ShortAnswer], None]
 """Called for every request with the cell's name, whether it counts (warm-ups do not), and what came of it."""
 
 _WARM_UP_TOKENS = 16
+_MOST_WARM_UPS = 5
+_WARM_UP_S = 20.0
+_STILL_WARMING = 1.05
+"""A server that has become faster by less than this from one warm-up to the next is warm."""
 _CHARACTERS_PER_TOKEN = 8
 """More than any text needs, so that a document is long enough before it is cut."""
 
@@ -59,6 +65,7 @@ class WorkloadRun:
         slots: int,
         log: RequestLog,
         patience: Patience,
+        precision: Precision | None = None,
         hopeless: Callable[[Sequence[CellResult]], str | None] = lambda _: None,
         after_cell: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -71,6 +78,7 @@ class WorkloadRun:
             slots: how many requests the server serves at once.
             log: where every request's raw figures go.
             patience: the deadlines.
+            precision: how often each cell is measured; without it as often as the workload says, and no more.
             hopeless: asked after every cell with what was measured so far; a reason ends the pass.
             after_cell: told the name of every cell that was measured.
         """
@@ -85,6 +93,7 @@ class WorkloadRun:
         self.generated: list[str] = []
         """The beginnings of all measured answers."""
         self._patience = patience
+        self._precision = precision or Precision(least=workload.repeats, most=workload.repeats)
         self._hopeless = hopeless
         self._after_cell = after_cell
         self._result = WorkloadResult()
@@ -107,17 +116,28 @@ class WorkloadRun:
         return self._result
 
     def _warm_up(self) -> bool:
-        prompt = self._prompt(salt(f"{self._salt_key}/warm-up"), self._workload.cells[0], 0)
-        answer = self._client.generate(
-            prompt,
-            predict_tokens=_WARM_UP_TOKENS,
-            reuse_prefix=False,
-            first_token_s=self._patience.first_token_s(0),
-            stall_s=self._patience.stall_s,
-            limit_s=self._workload.decode_limit_s,
-            slot=0,
-        )
-        return self._accept("warm-up", False, answer) is not None
+        """Short requests until the server gets no faster: the first ones compile kernels and wake the clocks."""
+        began = time.monotonic()
+        fastest = 0.0
+        for number in range(_MOST_WARM_UPS):
+            prompt = self._prompt(salt(f"{self._salt_key}/warm-up {number}"), self._workload.cells[0], 0)
+            answer = self._client.generate(
+                prompt,
+                predict_tokens=_WARM_UP_TOKENS,
+                reuse_prefix=False,
+                first_token_s=self._patience.first_token_s(0),
+                stall_s=self._patience.stall_s,
+                limit_s=self._workload.decode_limit_s,
+                slot=0,
+            )
+            timing = self._accept("warm-up", False, answer)
+            if timing is None:
+                return False
+            speed = timing.decode_tps
+            if speed is None or speed < _STILL_WARMING * fastest or time.monotonic() - began > _WARM_UP_S:
+                break
+            fastest = max(fastest, speed)
+        return True
 
     def _single_stream(self, depth: int, cells: list[Cell]) -> Iterator[CellResult]:
         prefix = self._prefix(depth, "single")
@@ -126,10 +146,11 @@ class WorkloadRun:
             timings: list[RequestTiming] = []
             started = time.monotonic()
             longest = self._patience.cell_s(cell)
-            for repeat in range(self._workload.repeats):
+            while self._precision.wants_more(cell, len(timings), _speeds(timings)):
                 if timings and longest is not None and time.monotonic() - started > longest:
                     break  # So slow a cell loses, however often it is measured.
-                timing = self._request(cell, self._prompt(prefix, cell, repeat), reuse_prefix=cold is not None)
+                prompt = self._prompt(prefix, cell, len(timings))
+                timing = self._request(cell, prompt, reuse_prefix=cold is not None)
                 if timing is None:
                     return
                 timings.append(timing)
@@ -161,23 +182,35 @@ class WorkloadRun:
         prefixes = [self._prefix(depth, f"stream {index}") for index in range(streams)]
         for cell in cells:
             began = time.monotonic()
-            prompts = [self._prompt(prefix, cell, index) for index, prefix in enumerate(prefixes)]
-            for prompt, slot in zip(prompts, slots, strict=True):
-                fill = self._client.generate(
-                    prompt,
-                    predict_tokens=2,
-                    reuse_prefix=True,
-                    first_token_s=self._patience.first_token_s(depth),
-                    stall_s=self._patience.stall_s,
-                    limit_s=self._workload.decode_limit_s,
-                    slot=slot,
-                )
-                if self._accept(cell.name, False, fill) is None:
+            rounds: list[list[_Clocked]] = []
+            while self._precision.wants_more(cell, len(rounds), _totals(rounds)):
+                variants = range(len(rounds) * streams, (len(rounds) + 1) * streams)
+                prompts = [self._prompt(prefix, cell, one) for prefix, one in zip(prefixes, variants, strict=True)]
+                if not self._fill(cell, prompts, slots):
                     return
-            timings = self._together(cell, prompts, slots)
-            if timings is None:
-                return
-            yield _parallel_result(cell, timings, time.monotonic() - began)
+                clocked = self._together(cell, prompts, slots)
+                if clocked is None:
+                    return
+                rounds.append(clocked)
+                longest = self._patience.cell_s(cell)
+                if longest is not None and time.monotonic() - began > longest:
+                    break
+            yield _parallel_result(cell, rounds, time.monotonic() - began)
+
+    def _fill(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> bool:
+        for prompt, slot in zip(prompts, slots, strict=True):
+            fill = self._client.generate(
+                prompt,
+                predict_tokens=2,
+                reuse_prefix=True,
+                first_token_s=self._patience.first_token_s(cell.depth),
+                stall_s=self._patience.stall_s,
+                limit_s=self._workload.decode_limit_s,
+                slot=slot,
+            )
+            if self._accept(cell.name, False, fill) is None:
+                return False
+        return True
 
     def _together(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> list[_Clocked] | None:
         def one(prompt: str, slot: int | None) -> tuple[float, RequestTiming | RequestFailure]:
@@ -273,7 +306,7 @@ class _Clocked:
 def _single_result(
     cell: Cell, timings: list[RequestTiming], cold: RequestTiming | None, depth: int, seconds: float
 ) -> CellResult:
-    decode = [timing.decode_tps for timing in timings if timing.decode_tps is not None]
+    decode = _speeds(timings)
     client = [timing.client_decode_tps for timing in timings if timing.client_decode_tps is not None]
     # Only a prompt of which nothing was cached says how fast the engine computes prompts.
     proven_cold = cold is not None and cold.cached_tokens == 0
@@ -286,25 +319,43 @@ def _single_result(
         ttft_ms=cold.ttft_ms if cold is not None and proven_cold else None,
         acceptance_rate=_acceptance(timings),
         decode_tps_samples=tuple(decode),
+        decode_tps_interval=median_interval(decode),
+        outliers=tuple(decode[place] for place in outliers(decode)),
         generated_tokens=sum(timing.completion_tokens for timing in timings),
         prefix_reused=all((timing.cached_tokens or 0) >= depth // 2 for timing in reused) if reused else None,
         seconds=round(seconds, 3),
     )
 
 
-def _parallel_result(cell: Cell, clocked: list[_Clocked], seconds: float) -> CellResult:
-    window_s = max(c.end_s for c in clocked) - min(c.first_s for c in clocked)
-    tokens = sum(c.timing.completion_tokens - 1 for c in clocked)
-    total = tokens / window_s if window_s > 0 else None
+def _parallel_result(cell: Cell, rounds: list[list[_Clocked]], seconds: float) -> CellResult:
+    totals = _totals(rounds)
+    timings = [one.timing for clocked in rounds for one in clocked]
     return CellResult(
         cell=cell,
-        decode_tps=total,
-        client_decode_tps=total,
-        acceptance_rate=_acceptance([c.timing for c in clocked]),
-        decode_tps_samples=tuple(c.timing.decode_tps for c in clocked if c.timing.decode_tps is not None),
-        generated_tokens=sum(c.timing.completion_tokens for c in clocked),
+        decode_tps=statistics.median(totals) if totals else None,
+        client_decode_tps=statistics.median(totals) if totals else None,
+        acceptance_rate=_acceptance(timings),
+        decode_tps_samples=tuple(totals),
+        decode_tps_interval=median_interval(totals),
+        outliers=tuple(totals[place] for place in outliers(totals)),
+        generated_tokens=sum(timing.completion_tokens for timing in timings),
         seconds=round(seconds, 3),
     )
+
+
+def _speeds(timings: Sequence[RequestTiming]) -> list[float]:
+    """The decode speeds of requests, in order, in tokens a second."""
+    return [timing.decode_tps for timing in timings if timing.decode_tps is not None]
+
+
+def _totals(rounds: Sequence[Sequence[_Clocked]]) -> list[float]:
+    """What all streams together decoded in each round, in tokens a second, by the client's clock."""
+    totals = []
+    for clocked in rounds:
+        window_s = max(c.end_s for c in clocked) - min(c.first_s for c in clocked)
+        if window_s > 0:
+            totals.append(sum(c.timing.completion_tokens - 1 for c in clocked) / window_s)
+    return totals
 
 
 def _acceptance(timings: list[RequestTiming]) -> float | None:
