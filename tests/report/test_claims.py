@@ -47,10 +47,10 @@ def stages(seed: int, truth: float, times: int = 20) -> list[Gain]:
 
 
 def test_the_same_configuration_under_two_names_is_told_apart_at_most_once_in_twenty() -> None:
-    claims = [one.is_measurable for one in stages(7, 1.0, 600)]
-    assert sum(claims) / len(claims) <= 1 / 20
-    batches = [sum(claims[start : start + 20]) for start in range(0, len(claims), 20)]
-    assert sum(claimed <= 1 for claimed in batches) >= 0.9 * len(batches)
+    found = stages(7, 1.0, 600)
+    # Of twenty stages then at most one claims a gain in nineteen cases of twenty.
+    assert sum(one.is_measurable for one in found) / len(found) <= 0.03
+    assert sum(one.high is not None and one.high < 1 for one in found) / len(found) <= 0.03
 
 
 def test_five_per_cent_are_found_with_an_honest_interval() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.report.gain import Gain, gain
+from tuner.report.gain import Gain, gain, outlying
 
 groups = st.lists(st.floats(-5, 5), min_size=1, max_size=4)
 
@@ -61,6 +61,54 @@ def test_other_configurations_lend_their_spread() -> None:
     together = [gain(pair, 1, 0) for pair in pairs]
     assert [one.ratio for one in alone] == [one.ratio for one in together]
     assert sum(one.is_measurable for one in together) > sum(one.is_measurable for one in alone)
+
+
+def test_a_configuration_that_differs_more_from_itself_gets_no_interval_from_steadier_ones() -> None:
+    rng = np.random.default_rng(5)
+    missed = 0
+    for _ in range(200):
+        steady = [launches(rng, 50, 0.002) for _ in range(5)]
+        found = gain([*steady, launches(rng, 50, 0.04)], 5, 0)
+        assert found.low is not None
+        assert found.high is not None
+        missed += not found.low <= 1 <= found.high
+    assert missed <= 20
+
+
+def test_what_a_whole_session_has_in_common_is_no_difference() -> None:
+    """The candidate came later, on a slower day, and the baseline was launched beside it once more."""
+    rng = np.random.default_rng(6)
+    day = -0.2
+    baseline = [*launches(rng, 50, 0.01), *(score + day for score in launches(rng, 50, 0.01))]
+    late = [score + day for score in launches(rng, 52.5, 0.01)]
+    blind = gain([baseline, late], 1, 0)
+    seeing = gain([baseline, late], 1, 0, sessions=[[0, 0, 0, 1, 1, 1], [1, 1, 1]])
+    assert not blind.is_measurable
+    assert seeing.is_measurable
+    assert seeing.ratio == pytest.approx(1.05, rel=0.02)
+
+
+def test_what_never_ran_in_one_session_is_compared_all_the_same() -> None:
+    apart = gain([[1.0, 1.01], [1.1, 1.11]], 1, 0, sessions=[[0, 0], [1, 1]])
+    assert apart == gain([[1.0, 1.01], [1.1, 1.11]], 1, 0)
+
+
+def test_gains_that_are_told_together_hold_together() -> None:
+    """Of five profiles whose candidates gain nothing, hardly ever one is told to gain something."""
+    rng = np.random.default_rng(7)
+    alone = together = 0
+    for _ in range(300):
+        scores = [launches(rng, 50, 0.02) for _ in range(6)]
+        alone += any(gain(scores, one, 0, confidence=0.95).is_measurable for one in range(1, 6))
+        together += any(gain(scores, one, 0, comparisons=5, confidence=0.95).is_measurable for one in range(1, 6))
+    assert together <= 0.025 * 300 + 6
+    assert alone > 2 * together
+
+
+def test_a_configuration_that_is_slow_every_third_time_has_no_outliers() -> None:
+    steady = [0.0, 0.01, 0.0, -0.01, 0.01, 0.0]
+    assert outlying([steady, [*steady[:5], -0.4]]) == [[], [5]]
+    assert outlying([steady, [*steady[:4], -0.4, -0.4]]) == [[], []]
 
 
 @given(st.lists(groups, min_size=2, max_size=4))

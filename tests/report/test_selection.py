@@ -12,7 +12,8 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.domain.workload import Content
-from tuner.report.selection import Recommendation, baseline_of, candidates, finalists, recommend
+from tuner.report.recommendation import Recommendation, recommend
+from tuner.report.selection import baseline_of, candidates, finalists
 
 BASE: dict[str, Value] = {"chunk": 256, "cache": "f16"}
 READER = profile("reader", decode=0)

@@ -11,7 +11,7 @@ from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.report.json_form import best_json, status_json
-from tuner.report.selection import recommend
+from tuner.report.recommendation import recommend
 from tuner.report.tables import decode_by_content, difference_lines, prefill_by_depth, recommendation_lines, trial_line
 
 BASE = record(0, {"chunk": 256, "cache": "f16"}, measurement(1000.0, 40.0), stage=Stage.BASELINE)
@@ -40,6 +40,7 @@ def test_the_keys_of_best_are_those_that_scripts_rely_on() -> None:
     assert best.keys() == {
         "name", "command", "command_line", "is_baseline", "meets_needs", "gain", "gain_interval", "candidate_gain",
         "candidate_gain_interval", "launches", "metrics", "differences_from_baseline", "power_cap_commands",
+        "is_measurable", "outlying_launches",
     }  # fmt: skip
     assert best["command"] == {"argv": ["engine", "--chunk=512", "--cache=f16"], "env": {}}
     assert best["command_line"] == "engine --chunk=512 --cache=f16"
@@ -60,6 +61,7 @@ def test_a_kept_baseline_has_no_gain_of_its_own_but_tells_the_candidates() -> No
     study = frozen()
     (best,) = best_json("night", study, recommend(study, [BASE, FAST], confirmed(1.001)))["profiles"]
     assert (best["is_baseline"], best["gain"], best["gain_interval"]) == (True, 1.0, None)
+    assert best["is_measurable"] is False
     assert math.isclose(best["candidate_gain"], 1.001)
     assert len(best["candidate_gain_interval"]) == 2
     assert best["differences_from_baseline"] == {}
@@ -83,6 +85,7 @@ def test_the_keys_of_status() -> None:
         "running": True,
         "trials": 4,
         "confirm_trials": 6,
+        "anchors": 0,
         "outcomes": {"OK": 2, "OPEN": 1, "OUT_OF_MEMORY": 1},
         "confirm_outcomes": {"OK": 6},
         "best": {"coder": {"trial": 1, "gain": told["best"]["coder"]["gain"]}},

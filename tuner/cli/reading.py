@@ -22,7 +22,7 @@ from tuner.domain.verdict import Outcome
 from tuner.process.boot import owner_alive
 from tuner.report.cards import card_cells
 from tuner.report.json_form import best_json, outcomes, status_json
-from tuner.report.selection import Recommendation, recommend
+from tuner.report.recommendation import Recommendation, recommend
 from tuner.report.tables import recommendation_lines
 from tuner.store.folder import StudyFolder
 from tuner.study.budget import Budget
@@ -100,12 +100,15 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
     saved = form["outcomes"].get(Outcome.WILL_NOT_FIT.value, 0)
     if saved:
         typer.echo(f"  saved     {saved} launches that would not have fitted into memory")
-    typer.echo(f"  confirm   {_counts(outcomes(confirmed))}")
+    typer.echo(f"  confirm   {_counts(form['confirm_outcomes'])}")
+    if form["anchors"]:
+        typer.echo(f"  anchors   the baseline was measured again {form['anchors']} times during the search")
     left = "" if budget.left_s is None else f", {budget.left_s / 60:.0f} min left"
     limit = "" if definition.trials is None else f", {budget.launched} of {definition.trials} trials"
     typer.echo(f"  time      {budget.used_s / 60:.0f} min used{left}{limit}")
     for profile, found in form["best"].items():
-        typer.echo(f"  best      {profile:<18} {found['gain']:.2f}x baseline in trial {found['trial']}, one launch")
+        told = f"{found['gain']:.2f}x baseline in trial {found['trial']}, one launch, not confirmed"
+        typer.echo(f"  best      {profile:<18} {told}")
 
 
 def watch_command(name: str, studies: Path) -> None:

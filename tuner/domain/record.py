@@ -21,6 +21,10 @@ class Stage(StrEnum):
     SEARCH = "search"
     CONFIRM = "confirm"
     """A re-measurement of a configuration that the search found, or of the baseline."""
+    ANCHOR = "anchor"
+    """The baseline measured again during the search, which shows how the machine drifts."""
+    REMEASURE = "remeasure"
+    """A trial of the search measured again, because the machine drifted while it ran."""
 
 
 class Owner(BaseModel):
@@ -39,11 +43,11 @@ class TrialRecord(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     number: int
-    """Counts within its stage's pool: the search and the confirm stage count apart."""
+    """Counts within its stage's pool: the search counts apart from everything that is measured again."""
     stage: Stage
     configuration: Configuration
     note: str = ""
-    """For a seed its name, for a confirm trial what it re-measures."""
+    """For a seed its name, for what is measured again what that is."""
     owner: Owner
     started_at: float
     """Seconds since the epoch."""
@@ -68,7 +72,7 @@ class TrialRecord(BaseModel):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it measured the baseline, in the search or again in the confirm stage."""
+        """Whether it measured the baseline, for the first time or again."""
         return self.stage is Stage.BASELINE or self.note == BASELINE_NOTE
 
 

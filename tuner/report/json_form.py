@@ -7,8 +7,10 @@ from collections import Counter
 from typing import Any
 
 from tuner.domain.frozen import FrozenStudy
-from tuner.domain.record import TrialRecord
-from tuner.report.selection import Recommendation, baseline_of, candidates
+from tuner.domain.record import Stage, TrialRecord
+from tuner.report.drift import levelled
+from tuner.report.recommendation import Recommendation
+from tuner.report.selection import baseline_of, candidates
 from tuner.report.tables import decode_by_content, prefill_by_depth
 
 SCHEMA_VERSION = 1
@@ -38,7 +40,9 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
         "gain_interval": None if recommendation.is_baseline or gain.low is None else [gain.low, gain.high],
         "candidate_gain": gain.ratio,
         "candidate_gain_interval": None if gain.low is None else [gain.low, gain.high],
+        "is_measurable": gain.is_measurable,
         "launches": len(recommendation.trials),
+        "outlying_launches": list(recommendation.outliers),
         "metrics": {
             "prefill_tps": {str(d): s for d, s in prefill_by_depth(recommendation.trials, frozen.workload).items()},
             "decode_tps": {
@@ -69,15 +73,17 @@ def status_json(
     left_s: float | None,
 ) -> dict[str, Any]:
     """What `tuner status --json` prints."""
+    confirming = [record for record in confirmed if record.stage is Stage.CONFIRM]
     return {
         "schema_version": SCHEMA_VERSION,
         "study": name,
         "running": running,
         "trials": len(searched),
-        "confirm_trials": len(confirmed),
+        "confirm_trials": len(confirming),
+        "anchors": sum(1 for record in confirmed if record.stage is Stage.ANCHOR),
         "outcomes": outcomes(searched),
-        "confirm_outcomes": outcomes(confirmed),
-        "best": best_so_far(frozen, searched) if frozen else {},
+        "confirm_outcomes": outcomes(confirming),
+        "best": best_so_far(frozen, levelled(searched, confirmed)) if frozen else {},
         "used_s": used_s,
         "left_s": left_s,
     }

@@ -10,7 +10,7 @@ from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Workload
 from tuner.report.cards import card_lines
-from tuner.report.selection import Recommendation
+from tuner.report.recommendation import Recommendation
 
 
 def trial_line(record: TrialRecord) -> str:
@@ -100,6 +100,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
         lines.append("  memory    " + memory_told(trial.measurement))
         lines += [f"  card      {line}" for line in card_lines(trial.measurement)]
         lines += [f"  note      {observation}" for observation in trial.measurement.observations]
+    lines += [f"  left out  {line}" for line in recommendation.outliers]
     lines += [f"  changed   {line}" for line in difference_lines(recommendation, frozen)]
     return lines
 

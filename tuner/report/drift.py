@@ -1,0 +1,145 @@
+"""The machine drifts: what the baseline, measured again and again during the search, says about the trials in between.
+
+Every anchor is a launch of the baseline. Its speeds over those of the study's first one are the machine's level at that
+time, one for prefill and one for decode. Between two anchors the level is interpolated. A difference that cells differ
+by among themselves is noise and not drift, and is corrected by less than it seems (as James and Stein shrink a mean).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median, stdev
+
+from tuner.domain.measurement import Measurement
+from tuner.domain.record import Stage, TrialRecord
+from tuner.report.selection import baseline_of
+
+_LAUNCH_NOISE = 0.01
+"""What two launches of one configuration differ by in any case: standard deviation of the logarithm."""
+_BEYOND_NOISE = 3.0
+"""Standard deviations from which on a step is the machine's and no noise."""
+_LEAST_STEP = 0.03
+_METRICS = ("prefill_tps", "decode_tps")
+
+
+@dataclass(frozen=True)
+class Level:
+    """How fast the machine was at one time, against the study's first baseline; logarithms of ratios."""
+
+    at: float
+    """Seconds since the epoch."""
+    change: dict[str, float]
+    """Metric -> level."""
+    noise: dict[str, float]
+    """Metric -> standard deviation of the level."""
+
+
+class Drift:
+    """The machine's level over time."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self._levels = sorted(levels, key=lambda level: level.at)
+
+    @classmethod
+    def of(cls, searched: Sequence[TrialRecord], confirmed: Sequence[TrialRecord]) -> Drift:
+        """The drift that a study's anchors show, if it has any."""
+        baseline = baseline_of(searched)
+        anchors = [r for r in confirmed if r.stage is Stage.ANCHOR and r.verdict and r.verdict.feasible]
+        if baseline is None or baseline.measurement is None or not anchors:
+            return cls([])
+        still = dict.fromkeys(_METRICS, 0.0)
+        levels = [Level(_middle(baseline), still, dict.fromkeys(_METRICS, _LAUNCH_NOISE))]
+        for anchor in anchors:
+            if anchor.measurement is not None:
+                found = {metric: _change(metric, anchor.measurement, baseline.measurement) for metric in _METRICS}
+                change, noise = ({metric: pair[part] for metric, pair in found.items()} for part in (0, 1))
+                levels.append(Level(_middle(anchor), change, noise))
+        return cls(levels)
+
+    def at(self, moment: float, metric: str) -> float:
+        """The level at a time, interpolated: the logarithm of the machine's speed over that of the first baseline."""
+        if not self._levels:
+            return 0.0
+        place = bisect_right([level.at for level in self._levels], moment)
+        before, after = self._levels[max(0, place - 1)], self._levels[min(place, len(self._levels) - 1)]
+        width = after.at - before.at
+        share = min(1.0, max(0.0, (moment - before.at) / width)) if width > 0 else 0.0
+        return (1 - share) * _shrunk(before, metric) + share * _shrunk(after, metric)
+
+    def last_step(self) -> dict[str, float]:
+        """Metric -> by what the latest anchor differs from the one before, where that is beyond the noise."""
+        if len(self._levels) < 2:
+            return {}
+        before, now = self._levels[-2:]
+        steps = {metric: now.change[metric] - before.change[metric] for metric in _METRICS}
+        limits = {m: max(_LEAST_STEP, _BEYOND_NOISE * math.hypot(now.noise[m], before.noise[m])) for m in _METRICS}
+        return {metric: step for metric, step in steps.items() if abs(step) > limits[metric]}
+
+    def last_interval(self) -> tuple[float, float]:
+        """When the last two anchors were measured: what was measured in between is what a step has touched."""
+        return self._levels[-2].at, self._levels[-1].at
+
+    def corrected(self, record: TrialRecord) -> TrialRecord:
+        """The record with the speeds it would have had when the study began."""
+        if not self._levels or record.measurement is None:
+            return record
+        moment = _middle(record)
+        factor = {metric: math.exp(-self.at(moment, metric)) for metric in _METRICS}
+        cells = tuple(
+            result.model_copy(
+                update={
+                    metric: None if (speed := getattr(result, metric)) is None else factor[metric] * speed
+                    for metric in _METRICS
+                }
+            )
+            for result in record.measurement.cells
+        )
+        return record.model_copy(update={"measurement": record.measurement.model_copy(update={"cells": cells})})
+
+
+def levelled(searched: Sequence[TrialRecord], confirmed: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The search's records as they compare: drift taken out, and what was measured again with its new figures.
+
+    For comparing only. What is shown and exported are the figures that were measured.
+    """
+    drift = Drift.of(searched, confirmed)
+    again = {
+        record.configuration.fingerprint: record
+        for record in confirmed
+        if record.stage is Stage.REMEASURE and record.verdict is not None and record.verdict.feasible
+    }
+    found = []
+    for record in searched:
+        newer = None if record.is_baseline else again.get(record.configuration.fingerprint)
+        if newer is not None and record.verdict is not None and record.verdict.feasible:
+            measurement = drift.corrected(newer).measurement
+            found.append(record.model_copy(update={"measurement": measurement}))
+        else:
+            found.append(drift.corrected(record))
+    return found
+
+
+def _middle(record: TrialRecord) -> float:
+    return record.started_at + (record.seconds or 0.0) / 2
+
+
+def _shrunk(level: Level, metric: str) -> float:
+    change, noise = level.change[metric], level.noise[metric]
+    return change * (1 - (noise / change) ** 2) if abs(change) > noise else 0.0
+
+
+def _change(metric: str, measured: Measurement, reference: Measurement) -> tuple[float, float]:
+    """The logarithm of a metric's ratio to the reference, over all cells, and its standard deviation."""
+    ratios = []
+    for known in reference.cells:
+        result = measured.result(known.cell)
+        ours, theirs = getattr(result, metric) if result else None, getattr(known, metric)
+        if ours and theirs:
+            ratios.append(math.log(ours / theirs))
+    if not ratios:
+        return 0.0, _LAUNCH_NOISE
+    spread = stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
+    return median(ratios), math.hypot(spread, _LAUNCH_NOISE)
