@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.domain.definition import StudyDefinition
+from tuner.domain.measurement import CellResult
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 
@@ -17,6 +18,12 @@ _MOST_TIMES = 5
 """How many times the rounds may be made where a gain stays open, as long as there is a limit of time to keep to."""
 _KEPT_ROUNDS = 1.5
 """How many times the rounds time is kept back for, so that some of that can happen."""
+_SMALL_HOURS = 0.5
+_MORE_REPEATS = 3
+"""How many times the repeats of the search are made where a cell is worth it."""
+ANCHOR_LAUNCHES = 10
+ANCHOR_S = 1800.0
+"""The baseline is measured again after so many launches and so much time, whichever is later."""
 _FIRST_LAUNCHES = 4
 _FIRST_SHARE = 0.6
 """The baseline can be by far the slowest launch: it alone must not decide that there is no time for a search."""
@@ -37,6 +44,8 @@ class Budget:
     """Launches of the search, the baseline included."""
     trial_s: float
     """What one launch of the search takes: the median of those that were measured to their end."""
+    most_repeats: int
+    """Measured requests of a cell at most, in what decides: the baseline, the confirm stage."""
 
     @classmethod
     def of(
@@ -65,6 +74,7 @@ class Budget:
             used_s=used_s,
             launched=sum(1 for record in searched if record.verdict is None or _counts(record.verdict.outcome)),
             trial_s=statistics.median(times) if times else 0.0,
+            most_repeats=most_repeats(definition),
         )
 
     @property
@@ -74,7 +84,13 @@ class Budget:
 
     def confirm_s(self, contestants: Sequence[TrialRecord]) -> float:
         """What the confirm stage takes for these configurations, the baseline among them."""
-        return self.rounds * sum(record.seconds or self.trial_s for record in contestants)
+        return self.rounds * sum(self.again_s(record) for record in contestants)
+
+    def again_s(self, record: TrialRecord) -> float:
+        """What a launch of a configuration takes in the confirm stage, which measures every cell up to its most."""
+        seconds = record.seconds or self.trial_s
+        cells = record.measurement.cells if record.measurement is not None else ()
+        return seconds + sum(_repeat_s(cell) * max(0, self.most_repeats - _repeats(cell)) for cell in cells)
 
     def search_left_s(self, contestants: Sequence[TrialRecord]) -> float | None:
         """Seconds left for the search when these are to be confirmed afterwards; None without a time limit."""
@@ -87,7 +103,7 @@ class Budget:
 
     def has_time_for(self, contestants: Sequence[TrialRecord]) -> bool:
         """Whether each of these can be launched once more."""
-        needed_s = sum(record.seconds or self.trial_s for record in contestants)
+        needed_s = sum(self.again_s(record) for record in contestants)
         return self.left_s is None or needed_s <= self.left_s
 
     def search_goes_on(self, contestants: Sequence[TrialRecord]) -> bool:
@@ -112,6 +128,52 @@ class Budget:
         in_time = None if left is None or self.trial_s == 0 else self.launched + max(0, int(left / self.trial_s))
         limits = [limit for limit in (in_time, self.trials) if limit is not None]
         return max(min(limits), self.launched + 1) if limits else None
+
+    def plan(self, baseline: TrialRecord, finalists: int) -> str:
+        """What will probably be done, from what the launches took so far, for a person to read.
+
+        `finalists` is how many there can be at most.
+        """
+        launched = self.launched if self.trials is None else min(self.launched, self.trials)
+        confirmed_s = self.confirm_s([baseline] * (1 + finalists))
+        many: int | None = None if self.trials is None else self.trials - launched
+        if self.seconds is not None and self.trial_s > 0:
+            kept_s = confirmed_s * (_KEPT_ROUNDS if self.most_rounds > self.rounds else 1.0)
+            left_s = self.seconds - min(kept_s, _CONFIRM_SHARE * self.seconds) - self.used_s
+            anchored = 1 + 1 / max(ANCHOR_LAUNCHES, ANCHOR_S / self.trial_s)
+            in_time = max(0, int(left_s / (self.trial_s * anchored)))
+            many = in_time if many is None else min(many, in_time)
+        searched = f"about {many} trials of {_told_s(self.trial_s)}" if many is not None else "as many as there is time"
+        more = f", up to {self.most_rounds} while a gain is open" if self.most_rounds > self.rounds else ""
+        return (
+            f"{searched}, then up to {finalists} finalists and the baseline, {self.rounds} launches each{more}, "
+            f"in {_told_s(confirmed_s)}"
+        )
+
+
+def is_small(definition: StudyDefinition) -> bool:
+    """Whether the study has so little time that more launches are worth more than more precise ones."""
+    return definition.hours is not None and definition.hours < _SMALL_HOURS
+
+
+def most_repeats(definition: StudyDefinition) -> int:
+    """How often a cell is measured at most, where it is worth it."""
+    return definition.repeats if is_small(definition) else _MORE_REPEATS * definition.repeats
+
+
+def _repeats(cell: CellResult) -> int:
+    return len(cell.decode_tps_samples)
+
+
+def _repeat_s(cell: CellResult) -> float:
+    """Seconds of one more measured request on a prefix that is cached; 0 where that is not known."""
+    if not cell.generated_tokens or not cell.decode_tps or not cell.decode_tps_samples:
+        return 0.0
+    return cell.generated_tokens / len(cell.decode_tps_samples) / cell.decode_tps
+
+
+def _told_s(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:.0f} min"
 
 
 def _counts(outcome: Outcome) -> bool:

@@ -6,7 +6,9 @@ import time
 
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
-from tuner.report.selection import baseline_of, finalists, undecided
+from tuner.report.recommendation import undecided
+from tuner.report.selection import baseline_of, finalists
+from tuner.study.anchors import compared
 from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
@@ -16,14 +18,17 @@ from tuner.study.run_trial import run_trial
 def confirm(kit: Kit) -> None:
     """Measures every finalist and the baseline until each has its rounds; then on, where a gain is still open.
 
-    The order is reversed from round to round (A B, B A, A B ...), so that a machine that warms up favours nobody.
-    What an earlier run has confirmed counts. Whether a gain is still open is judged more strictly than the interval
-    that is shown, since it is asked after every round.
+    The order is reversed from round to round (A B, B A, B A, A B ...), so that a machine that warms up favours nobody.
+    What an earlier run has confirmed counts; a finalist that is new since then is measured beside the baseline anew.
+    Whether a gain is still open is judged more strictly than the interval that is shown, since it is asked after every
+    round.
     """
     searched = kit.pool.records()
     budget = budget_now(kit)
     baseline = baseline_of(searched)
-    found = finalists(kit.frozen, searched, len(kit.frozen.profiles))
+    # Chosen as they compare; launched again and told as they were measured.
+    by_number = {record.number: record for record in searched}
+    found = [by_number[one.number] for one in finalists(kit.frozen, compared(kit), len(kit.frozen.profiles))]
     if baseline is None or baseline.measurement is None or not found:
         return
     chosen = budget.affordable(baseline, found)
@@ -49,15 +54,16 @@ def confirm(kit: Kit) -> None:
 
 def _round(kit: Kit, baseline: TrialRecord, contestants: list[TrialRecord], number: int, total: int) -> bool:
     """One launch of each that has not had its own yet; False where the run's time is over."""
-    for record in contestants if number % 2 == 0 else contestants[::-1]:
-        if _launches(kit, record) > number or _took_the_machine_down(kit, record):
-            continue
+    due = [one for one in contestants if _launches(kit, one) <= number and not _took_the_machine_down(kit, one)]
+    if baseline not in due and _is_behind(kit, baseline, due):
+        due.insert(0, baseline)
+    for record in due if is_forward(number) else due[::-1]:
         budget = budget_now(kit)
         done = sum(min(_launches(kit, contestant), total) for contestant in contestants)
-        mean_s = sum(one.seconds or budget.trial_s for one in contestants) / len(contestants)
+        mean_s = sum(budget.again_s(one) for one in contestants) / len(contestants)
         kit.observer.time_left(max(0, total - done) * mean_s, done, total)
         wait_while_paused(kit)
-        if kit.until is not None and time.time() + (record.seconds or budget.trial_s) > kit.until:
+        if kit.until is not None and time.time() + budget.again_s(record) > kit.until:
             kit.observer.note("the next launch could not end in time; `tuner run` goes on with the confirm stage")
             return False
         note = BASELINE_NOTE if record.is_baseline else f"trial {record.number}"
@@ -65,6 +71,24 @@ def _round(kit: Kit, baseline: TrialRecord, contestants: list[TrialRecord], numb
         launch = Launch(kit.pool.open_confirmation(), Stage.CONFIRM, record.configuration, note, baseline.measurement)
         run_trial(kit, launch)
     return True
+
+
+def is_forward(number: int) -> bool:
+    """Whether a round goes from first to last: Thue and Morse's sequence, in which no steady drift favours anybody."""
+    return number.bit_count() % 2 == 0
+
+
+def _is_behind(kit: Kit, baseline: TrialRecord, due: list[TrialRecord]) -> bool:
+    """Whether finalists are to be launched that the baseline would not have been launched beside.
+
+    Its launches before the last trial of the search were made on what may have been another machine by now.
+    """
+    since = max((record.started_at for record in kit.pool.records()), default=0.0)
+
+    def now(record: TrialRecord) -> int:
+        return sum(1 for confirmed in _confirmations(kit, record) if confirmed.started_at > since)
+
+    return bool(due) and now(baseline) <= max(now(record) for record in due)
 
 
 def _took_the_machine_down(kit: Kit, record: TrialRecord) -> bool:
@@ -87,5 +111,7 @@ def _confirmations(kit: Kit, record: TrialRecord) -> list[TrialRecord]:
     return [
         confirmed
         for confirmed in kit.pool.records(confirm=True)
-        if confirmed.is_baseline == record.is_baseline and confirmed.configuration == record.configuration
+        if confirmed.stage is Stage.CONFIRM
+        and confirmed.is_baseline == record.is_baseline
+        and confirmed.configuration == record.configuration
     ]

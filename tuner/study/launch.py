@@ -30,8 +30,8 @@ class Launch:
 
     @property
     def confirms(self) -> bool:
-        """Whether it is a re-measurement."""
-        return self.stage is Stage.CONFIRM
+        """Whether it is a re-measurement: its record is none of those that the search learns from."""
+        return self.stage in (Stage.CONFIRM, Stage.ANCHOR, Stage.REMEASURE)
 
 
 def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> TrialRecord:

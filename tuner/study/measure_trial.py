@@ -11,6 +11,7 @@ from tuner.domain.gpu import GpuReading, GpuUse
 from tuner.domain.measurement import ActualSettings, Measurement, RequestFailure
 from tuner.domain.quality import Quality, QualityCost
 from tuner.domain.verdict import Explanation, Outcome, Verdict
+from tuner.report.spread_told import spread_lines
 from tuner.study.collapse import collapse_signs, slow_everywhere
 from tuner.study.failures import explain_failure
 from tuner.study.hopeless import Hopeless, HopelessCheck, never
@@ -18,6 +19,7 @@ from tuner.study.judge import constraints, failed
 from tuner.study.kit import Kit, TrialFiles
 from tuner.study.launch import Launch, marker_of
 from tuner.study.machine_state import cool_down, crept, is_steady, throttled
+from tuner.study.precision import precision_of
 from tuner.study.protocols import Process, RunningClient
 from tuner.study.quality import quality_cost, what_is_wrong
 from tuner.workload.measure import WorkloadResult, WorkloadRun
@@ -85,6 +87,7 @@ def _pass(
         slots=actual.slots or 1,
         log=files.log_request,
         patience=Patience(launch.reference),
+        precision=precision_of(kit, launch),
         hopeless=hopeless,
         after_cell=kit.observer.trial_step,
     )
@@ -140,6 +143,7 @@ def _with_signs(kit: Kit, launch: Launch, running: Running, measurement: Measure
         *slow_everywhere(measurement, launch.reference),
         *throttled(measurement.gpus),
         *crept(measurement.gpus, launch.reference),
+        *spread_lines(measurement),
     ]
     return measurement.model_copy(update={"signs": tuple(signs), "observations": tuple(observations)})
 

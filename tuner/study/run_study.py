@@ -9,6 +9,7 @@ from tuner.domain.errors import BaselineFailed
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.report.selection import baseline_of, candidates, finalists
+from tuner.study.anchors import compared, keep_anchor
 from tuner.study.confirm import confirm
 from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
@@ -104,7 +105,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     while True:
         wait_while_paused(kit)
         now = budget_now(kit)
-        expected = [baseline, *finalists(kit.frozen, kit.pool.records(), len(kit.frozen.profiles))]
+        expected = [baseline, *finalists(kit.frozen, compared(kit), len(kit.frozen.profiles))]
         if not now.search_goes_on(expected):
             if not announced and now.launched > 1:
                 kit.observer.note("the search has used up its budget; --hours or --trials give it more")
@@ -114,12 +115,13 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
             kit.observer.note("every configuration of the space has been tried")
             return
         if not announced:
-            kit.observer.phase("search")
+            kit.observer.phase("search", now.plan(baseline, len(kit.frozen.profiles)))
             announced = True
         kit.observer.time_left(now.search_left_s(expected), now.launched, now.trials_planned(expected))
         stage = Stage.SEARCH if proposal.seed_name is None else Stage.SEED
         launch = Launch(proposal.number, stage, proposal.configuration, proposal.seed_name or "", baseline.measurement)
         record = run_trial(kit, launch)
+        keep_anchor(kit, baseline)
         _show_best(kit, baseline)
         misfits = misfits + 1 if record.verdict and record.verdict.outcome is Outcome.WILL_NOT_FIT else 0
         if misfits >= _MISFITS_IN_A_ROW:
@@ -130,7 +132,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
 def _show_best(kit: Kit, baseline: TrialRecord) -> None:
     """Tells the best gain of each profile so far."""
     assert baseline.measurement is not None
-    records = kit.pool.records()
+    records = compared(kit)
     best: dict[str, float] = {}
     for profile in kit.frozen.profiles:
         ranked = candidates(profile, kit.frozen, records)

@@ -9,6 +9,7 @@ from tuner.domain.gpu import GpuReading
 from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
+from tuner.report.drift import Drift
 from tuner.study.devices import check_devices
 from tuner.study.dry_run import project_memory
 from tuner.study.judge import constraints, failed, reference_of, told_objectives
@@ -87,8 +88,11 @@ class _Trial:
                 missed["memory"] = min(missed["memory"], 0.0)
             closed = closed.model_copy(update={"verdict": verdict.model_copy(update={"constraints": missed})})
         self.record = closed
-        reference = launch.reference or reference_of(kit.pool.records())
-        kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=launch.confirms)
+        searched = kit.pool.records()
+        reference = launch.reference or reference_of(searched)
+        # The search compares configurations, not the hours at which they were measured.
+        level = Drift.of(searched, kit.pool.records(confirm=True)).corrected(closed)
+        kit.pool.tell(closed, told_objectives(level, kit.frozen.workload, reference), confirm=launch.confirms)
         kit.observer.trial_finished(closed, closed.verdict or verdict)
         return closed
 

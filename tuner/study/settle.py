@@ -7,6 +7,7 @@ import time
 from tuner.domain.errors import HostUnstable
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
+from tuner.report.drift import Drift
 from tuner.study.judge import constraints, reference_of, told_objectives
 from tuner.study.kit import Kit
 
@@ -24,11 +25,13 @@ def settle(kit: Kit) -> None:
     for told in kit.stop_leftovers(f"{kit.frozen.study_id}/"):
         kit.observer.note(f"stopped what an earlier run left behind: {told}")
     kit.pool.drop_unrecorded()
-    reference = reference_of(kit.pool.records())
+    searched = kit.pool.records()
+    reference, drift = reference_of(searched), Drift.of(searched, kit.pool.records(confirm=True))
     for confirm in (False, True):
         for record in kit.pool.untold(confirm=confirm):
             closed = record if record.verdict is not None else _closed(kit, record)
-            kit.pool.tell(closed, told_objectives(closed, kit.frozen.workload, reference), confirm=confirm)
+            objectives = told_objectives(drift.corrected(closed), kit.frozen.workload, reference)
+            kit.pool.tell(closed, objectives, confirm=confirm)
     _mind_crashes(kit)
 
 
