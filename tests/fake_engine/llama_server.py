@@ -5,8 +5,7 @@ Its speed and memory come from a rig file, through `rig.py`; time is compressed.
 
     FAKE_RIG         rig file; default `tests/rigs/default.toml`
     FAKE_TIME_SCALE  real seconds for a nominal second; default 0.001. Reported timings stay nominal
-    FAKE_NOISE       standard deviation of the logarithm of timings; default 0.01
-    FAKE_SEED        changes the noise; with one seed and alias, the n-th request always has the same
+    FAKE_NOISE, FAKE_LAUNCH_NOISE, FAKE_OUTLIERS, FAKE_DRIFT, FAKE_SEED    see `noise.py`
     FAKE_FAULT       what goes wrong, see `faults.py`
 
 Standard library only, so that it starts as fast as Python does.

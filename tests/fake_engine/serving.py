@@ -15,6 +15,7 @@ import loading
 from faults import Faults
 from http_service import Model, Service
 from journal import Journal
+from noise import Noise
 from rig import Measured, Rig
 from slots import Slots
 
@@ -98,8 +99,7 @@ def _loaded(
     aliases = [name for name in str(settings.get("alias", "")).split(",") if name] or [Path(path).name]
     slots = Slots(
         measured.plan.slots, measured.plan.context_per_slot, measured.plan.context if measured.plan.unified else None,
-        measured, faults, journal, scale, float(os.environ.get("FAKE_NOISE", 0.01)),
-        f"{os.environ.get('FAKE_SEED', '')}/{aliases[0]}",
+        measured, faults, journal, scale, Noise.read(aliases[0]),
     )  # fmt: skip
     return Model(
         aliases, path, slots, measured, metrics=bool(settings.get("metrics", False)),

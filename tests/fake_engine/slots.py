@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 import signal
 import threading
 import time
@@ -15,6 +13,7 @@ from typing import Any
 import answers
 from faults import Faults, die
 from journal import Journal
+from noise import Noise
 from rig import Measured
 
 ENDLESS = 256
@@ -83,14 +82,14 @@ class Slots:
 
     def __init__(
         self, count: int, context: int, pool: int | None, measured: Measured, faults: Faults, journal: Journal,
-        time_scale: float, noise: float, seed: str,
+        time_scale: float, noise: Noise,
     ) -> None:  # fmt: skip
         self.all = [Slot(i) for i in range(count)]
         self.context = context
         self.pool = pool
         """Tokens that all slots share, or None where each has its own."""
         self.measured, self.faults, self.journal = measured, faults, journal
-        self._scale, self._noise, self._seed = time_scale, noise, seed
+        self._scale, self._noise = time_scale, noise
         self._free = threading.Condition()
         self._requests = 0
         self._overflows = 0
@@ -160,8 +159,7 @@ class Slots:
     def _next_noise(self) -> float:
         with self._free:
             self._requests += 1
-            rng = random.Random(f"{self._seed}/{self._requests}")
-        return math.exp(rng.gauss(0, self._noise))
+            return self._noise.of_request(self._requests)
 
     def _prefill(self, task: Generation, noise: float) -> None:
         depth = len(task.prompt)

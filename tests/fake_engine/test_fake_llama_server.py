@@ -259,6 +259,33 @@ def test_noise_repeats_with_its_seed(model: Path, tmp_path: Path) -> None:
     assert len(set(first)) == 3
 
 
+def median_times(model: Path, log: Path, alias: str, count: int = 5, **env: str) -> list[float]:
+    with launched(log, ["-m", str(model), "-c", "4096", "--alias", alias], {"FAKE_NOISE": "0", **env}) as server:
+        asked = [server.post("/completion", prompt="Hello", n_predict=9, cache_prompt=False) for _ in range(count)]
+        return [answer["timings"]["predicted_ms"] for answer in asked]
+
+
+def test_launches_requests_and_hours_can_differ(model: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    (usual,) = set(median_times(model, log, "a"))
+    several = [median_times(model, log, alias, FAKE_LAUNCH_NOISE="0.05") for alias in "abc"]
+    assert [len(set(times)) for times in several] == [1, 1, 1]
+    assert len({times[0] for times in several}) == 3
+    outlying = median_times(model, log, "a", 40, FAKE_OUTLIERS="0.2", FAKE_SEED="1")
+    assert {round(time / usual, 6) for time in outlying} == {1.0, 1.5}
+    assert 2 <= sum(time > usual for time in outlying) <= 16
+    drifted = median_times(model, log, "a", FAKE_DRIFT="0.02@10@0")
+    assert drifted == [pytest.approx(1.02 * usual)] * 5
+
+
+def test_a_seeded_study_can_be_had_again(model: Path, tmp_path: Path) -> None:
+    def times(alias: str) -> list[float]:
+        return median_times(model, tmp_path / "log", alias, FAKE_NOISE="0.05", FAKE_SEED="1")
+
+    assert times("tuner-0123456789ab-confirm-0003") == times("tuner-ba9876543210-confirm-0003")
+    assert times("tuner-0123456789ab-confirm-0003") != times("tuner-0123456789ab-confirm-0004")
+
+
 def in_parallel(server: Launched, count: int, **ask: object) -> list[dict[str, float]]:
     found: list[dict[str, float]] = []
     threads = [

@@ -81,8 +81,10 @@ def test_figures_can_be_computed_again_from_the_raw_requests(bench: Bench) -> No
         assert "model loaded" in (folder / "engine.log").read_text()
         lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
         uncounted = [line["cell"] for line in lines if not line["counts"]]
-        assert uncounted[:2] == ["warm-up", "needle@64"]
-        assert all(name.startswith("question ") for name in uncounted[2:]), "the quality gate's, beside the cells"
+        warm = uncounted.index("needle@64")
+        assert set(uncounted[:warm]) == {"warm-up"}
+        assert 2 <= warm <= 5
+        assert all(name.startswith("question ") for name in uncounted[warm + 1 :]), "the quality gate's"
         assert record.measurement is not None
         for result in record.measurement.cells:
             timings = [
@@ -90,7 +92,7 @@ def test_figures_can_be_computed_again_from_the_raw_requests(bench: Bench) -> No
                 for line in lines
                 if line["counts"] and line["cell"] == result.cell.name
             ]
-            assert len(timings) == 3
+            assert 3 <= len(timings) <= 9
             speeds = [1000 * (each.completion_tokens - 1) / (each.decode_ms or 0) for each in timings]
             assert result.decode_tps == pytest.approx(statistics.median(speeds))
             assert list(result.decode_tps_samples) == pytest.approx(speeds)

@@ -50,7 +50,10 @@ def keep_anchor(kit: Kit, baseline: TrialRecord) -> None:
 
 
 def is_due(kit: Kit, baseline: TrialRecord) -> bool:
-    """Whether enough was launched, and enough time went by, since the baseline was last measured."""
+    """Whether enough was launched, and enough time went by, since the baseline was last measured.
+
+    After a long pause it is due at once: the machine may be another one by now.
+    """
     if is_small(kit.frozen.definition):
         return False
     anchors = [r for r in kit.pool.records(confirm=True) if r.stage is Stage.ANCHOR]
@@ -60,7 +63,10 @@ def is_due(kit: Kit, baseline: TrialRecord) -> bool:
     last = max([baseline.started_at, *(r.started_at for r in finished)])
     loaded = [r for r in kit.pool.records() if r.verdict is not None and r.verdict.outcome.was_loaded]
     since = sum(1 for record in loaded if record.started_at > last)
-    return since >= ANCHOR_LAUNCHES and time.time() - last >= ANCHOR_S
+    now = time.time()
+    ended = max((r.finished_at or r.started_at for r in (*loaded, *finished)), default=now)
+    has_paused = len(loaded) > 1 and now - ended >= ANCHOR_S
+    return has_paused or (since >= ANCHOR_LAUNCHES and now - last >= ANCHOR_S)
 
 
 def _drift(kit: Kit) -> Drift:

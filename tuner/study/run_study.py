@@ -110,6 +110,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
             if not announced and now.launched > 1:
                 kit.observer.note("the search has used up its budget; --hours or --trials give it more")
             return
+        keep_anchor(kit, baseline)
         proposal = kit.pool.ask()
         if proposal is None:
             kit.observer.note("every configuration of the space has been tried")
@@ -121,7 +122,6 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
         stage = Stage.SEARCH if proposal.seed_name is None else Stage.SEED
         launch = Launch(proposal.number, stage, proposal.configuration, proposal.seed_name or "", baseline.measurement)
         record = run_trial(kit, launch)
-        keep_anchor(kit, baseline)
         _show_best(kit, baseline)
         misfits = misfits + 1 if record.verdict and record.verdict.outcome is Outcome.WILL_NOT_FIT else 0
         if misfits >= _MISFITS_IN_A_ROW:
