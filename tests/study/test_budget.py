@@ -143,3 +143,42 @@ def test_more_rounds_may_follow_where_there_is_a_limit_of_time_to_keep_to() -> N
     assert budget(trials, trials=9, confirm_rounds=3, confirm_most=7).most_rounds == 7
     assert now.has_time_for(trials)
     assert not budget([baseline(3550)], hours=1.0).has_time_for([baseline(100)])
+
+
+def measured(samples: int, seconds: float = 100) -> TrialRecord:
+    """A baseline of two cells of 64 tokens at 50 t/s, each measured so often."""
+    made = measurement(1000.0, 50.0)
+    cells = tuple(
+        cell.model_copy(update={"decode_tps_samples": (50.0,) * samples, "generated_tokens": 64 * samples})
+        for cell in made.cells
+    )
+    return record(0, {}, made.model_copy(update={"cells": cells}), stage=Stage.BASELINE, seconds=seconds)
+
+
+def test_the_confirm_stage_is_expected_to_measure_every_cell_as_often_as_it_may() -> None:
+    now = budget([measured(1)], hours=8.0)
+    assert now.again_s(measured(1)) == pytest.approx(100 + 2 * 2 * 64 / 50)
+    assert now.again_s(measured(3)) == 100
+    assert now.again_s(baseline(100)) == 100, "where nothing is known of its requests, as long as it took"
+    assert now.confirm_s([measured(1), measured(3)]) == pytest.approx(3 * (200 + 2 * 2 * 64 / 50))
+
+
+def test_the_plan_tells_trials_and_what_confirming_takes() -> None:
+    told = budget([baseline(130)], hours=8.0, confirm_most=15).plan(baseline(130), 5)
+    # 18 launches of 130 s and half as many again are kept back; one launch in 14 is an anchor.
+    many = int((28800 - 1.5 * 18 * 130 - 130) / (130 * (1 + 130 / 1800)))
+    assert told == (
+        f"about {many} trials of 130 s, then up to 5 finalists and the baseline, 3 launches each, "
+        "up to 15 while a gain is open, in 39 min"
+    )
+    limited = budget([baseline(130)], trials=9).plan(baseline(130), 1)
+    assert limited == "about 8 trials of 130 s, then up to 1 finalist and the baseline, 3 launches each, in 13 min"
+    assert budget([baseline(130)], trials=9, hours=0.2).plan(baseline(130), 1).startswith("about 1 trial of 130 s")
+
+
+@given(st.floats(0.01, 100), st.none() | st.integers(1, 50), st.floats(0.1, 5000), st.integers(1, 5))
+def test_a_plan_can_always_be_made(hours: float, trials: int | None, seconds: float, finalists: int) -> None:
+    made = baseline(seconds)
+    told = budget([made], hours=hours, trials=trials).plan(made, finalists)
+    assert "-" not in told
+    assert told.startswith("about ")

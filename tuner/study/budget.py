@@ -134,21 +134,20 @@ class Budget:
 
         `finalists` is how many there can be at most.
         """
-        launched = self.launched if self.trials is None else min(self.launched, self.trials)
         confirmed_s = self.confirm_s([baseline] * (1 + finalists))
-        many: int | None = None if self.trials is None else self.trials - launched
-        if self.seconds is not None and self.trial_s > 0:
+        limits = [] if self.trials is None else [max(0, self.trials - self.launched)]
+        if self.seconds is not None:
             kept_s = confirmed_s * (_KEPT_ROUNDS if self.most_rounds > self.rounds else 1.0)
             left_s = self.seconds - min(kept_s, _CONFIRM_SHARE * self.seconds) - self.used_s
-            anchored = 1 + 1 / max(ANCHOR_LAUNCHES, ANCHOR_S / self.trial_s)
-            in_time = max(0, int(left_s / (self.trial_s * anchored)))
-            many = in_time if many is None else min(many, in_time)
-        searched = f"about {many} trials of {_told_s(self.trial_s)}" if many is not None else "as many as there is time"
+            trial_s = max(self.trial_s, 0.1)
+            has_anchors = self.seconds >= _SMALL_HOURS * 3600
+            anchored = 1 + has_anchors / max(ANCHOR_LAUNCHES, ANCHOR_S / trial_s)
+            limits.append(max(0, int(left_s / (trial_s * anchored))))
+        many = min(limits)
+        searched = f"about {many} trial{'s' * (many != 1)} of {_told_s(self.trial_s)}"
         more = f", up to {self.most_rounds} while a gain is open" if self.most_rounds > self.rounds else ""
-        return (
-            f"{searched}, then up to {finalists} finalists and the baseline, {self.rounds} launches each{more}, "
-            f"in {_told_s(confirmed_s)}"
-        )
+        found = f"up to {finalists} finalist{'s' * (finalists != 1)} and the baseline"
+        return f"{searched}, then {found}, {self.rounds} launches each{more}, in {_told_s(confirmed_s)}"
 
 
 def is_small(definition: StudyDefinition) -> bool:

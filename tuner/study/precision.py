@@ -34,6 +34,15 @@ def precision_of(kit: Kit, launch: Launch) -> Precision:
     return Precision(least=least, most=most, contender_tps=contenders)
 
 
+def cells_told(kit: Kit) -> str:
+    """Which cells a launch measures, and how often, for a person to read."""
+    least, most = kit.frozen.definition.repeats, most_repeats(kit.frozen.definition)
+    names = ", ".join(cell.name for cell in kit.frozen.workload.cells)
+    if most == least:
+        return f"cells: {names}"
+    return f"cells: {names}; measured {least} to {most} times, {least} where a launch is slow or a cell is the deepest"
+
+
 def _best_decode(cell: Cell, measured: list[Measurement]) -> float | None:
     results = [result for one in measured if (result := one.result(cell)) is not None]
     return max((result.decode_tps for result in results if result.decode_tps is not None), default=None)

@@ -15,6 +15,7 @@ from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
 from tuner.study.machine_state import warnings
+from tuner.study.precision import cells_told
 from tuner.study.run_trial import run_trial
 from tuner.study.settle import settle
 
@@ -117,6 +118,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
             return
         if not announced:
             kit.observer.phase("search", now.plan(baseline, len(kit.frozen.profiles)))
+            kit.observer.note(cells_told(kit))
             announced = True
         kit.observer.time_left(now.search_left_s(expected), now.launched, now.trials_planned(expected))
         stage = Stage.SEARCH if proposal.seed_name is None else Stage.SEED
