@@ -9,8 +9,9 @@ import pytest
 from tests.builders import DEEP, SHALLOW, frozen, measurement, profile, record
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import ActualSettings, CellResult, Measurement
-from tuner.domain.record import Stage, TrialRecord
+from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.workload import Content
+from tuner.report.drift import Drift
 from tuner.study.hopeless import Hopeless
 from tuner.study.judge import objectives
 
@@ -83,3 +84,13 @@ def test_a_cell_that_failed_is_never_filled() -> None:
     whole = measurement(1000.0, 50.0)
     torn = whole.model_copy(update={"cells": whole.cells[:1]})
     assert objectives(torn, study().workload, whole) is None
+
+
+def test_a_slower_hour_makes_nothing_hopeless() -> None:
+    """Everything runs at half its speed by now: what reaches that is as good as the best."""
+    anchor = record(0, {}, measurement(500.0, 25.0), stage=Stage.ANCHOR, note=BASELINE_NOTE)
+    actual = ActualSettings(context_per_slot=32768, slots=1)
+    drift = Drift.of(RECORDS, [anchor.model_copy(update={"started_at": 2000.0})])
+    assert Hopeless(study(), BASELINE, RECORDS, actual)(cells(550, 38)) is not None
+    assert Hopeless(study(), BASELINE, RECORDS, actual, drift)(cells(550, 38)) is None
+    assert Hopeless(study(), BASELINE, RECORDS, actual, drift)(cells(150, 7)) is not None

@@ -20,7 +20,8 @@ BASE = record(0, {}, measurement(1000.0, 50.0), stage=Stage.BASELINE)
 
 def precision(stage: Stage, records: list[TrialRecord], note: str = "", **asked: object) -> Precision:
     kit: Any = SimpleNamespace(
-        frozen=frozen(definition=definition(**asked)), pool=SimpleNamespace(records=lambda: records)
+        frozen=frozen(definition=definition(**asked)),
+        pool=SimpleNamespace(records=lambda confirm=False: [] if confirm else records),
     )
     return precision_of(kit, Launch(1, stage, Configuration(values={}), note))
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, stdev
 
-from tuner.domain.measurement import Measurement
+from tuner.domain.measurement import CellResult, Measurement
 from tuner.domain.record import Stage, TrialRecord
 from tuner.report.selection import baseline_of
 
@@ -86,18 +86,21 @@ class Drift:
         """The record with the speeds it would have had when the study began."""
         if not self._levels or record.measurement is None:
             return record
-        moment = _middle(record)
+        cells = tuple(self.corrected_cells(record.measurement.cells, _middle(record)))
+        return record.model_copy(update={"measurement": record.measurement.model_copy(update={"cells": cells})})
+
+    def corrected_cells(self, cells: Sequence[CellResult], moment: float) -> list[CellResult]:
+        """The same for cells that were measured at a time, in seconds since the epoch."""
         factor = {metric: math.exp(-self.at(moment, metric)) for metric in _METRICS}
-        cells = tuple(
+        return [
             result.model_copy(
                 update={
                     metric: None if (speed := getattr(result, metric)) is None else factor[metric] * speed
                     for metric in _METRICS
                 }
             )
-            for result in record.measurement.cells
-        )
-        return record.model_copy(update={"measurement": record.measurement.model_copy(update={"cells": cells})})
+            for result in cells
+        ]
 
 
 def levelled(searched: Sequence[TrialRecord], confirmed: Sequence[TrialRecord]) -> list[TrialRecord]:

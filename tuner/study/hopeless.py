@@ -8,12 +8,14 @@ launch has shown itself by half.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import ActualSettings, CellResult, Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Cell
+from tuner.report.drift import Drift
 from tuner.report.selection import candidates
 from tuner.study.judge import objectives
 
@@ -27,9 +29,15 @@ class Hopeless:
     """Asked after every cell of one launch."""
 
     def __init__(
-        self, frozen: FrozenStudy, reference: Measurement, records: Sequence[TrialRecord], actual: ActualSettings
+        self,
+        frozen: FrozenStudy,
+        reference: Measurement,
+        records: Sequence[TrialRecord],
+        actual: ActualSettings,
+        drift: Drift | None = None,
     ) -> None:
-        """`actual` is what the launch runs with, `records` the study's trials so far."""
+        """`actual` is what the launch runs with, `records` the study's trials so far, as they compare."""
+        self._drift = drift
         self._frozen = frozen
         self._reference = reference
         self._actual = actual
@@ -52,6 +60,8 @@ class Hopeless:
 
     def __call__(self, cells: Sequence[CellResult]) -> str | None:
         """Why the rest need not be measured, or None."""
+        if self._drift is not None:
+            cells = self._drift.corrected_cells(cells, time.time())
         missing = len(self._frozen.workload.cells) - len(cells)
         if not missing or self._best_objectives is None or len(self._best_scores) < len(self._frozen.profiles):
             return None

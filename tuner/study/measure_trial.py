@@ -11,6 +11,7 @@ from tuner.domain.gpu import GpuReading, GpuUse
 from tuner.domain.measurement import ActualSettings, Measurement, RequestFailure
 from tuner.domain.quality import Quality, QualityCost
 from tuner.domain.verdict import Explanation, Outcome, Verdict
+from tuner.report.drift import Drift, levelled
 from tuner.report.spread_told import spread_lines
 from tuner.study.collapse import collapse_signs, slow_everywhere
 from tuner.study.failures import explain_failure
@@ -79,7 +80,9 @@ def _pass(
 ) -> tuple[WorkloadResult, tuple[GpuUse, ...], tuple[str, ...], list[str]]:
     hopeless: HopelessCheck = never
     if launch.reference is not None and not launch.confirms and not launch.is_baseline:
-        hopeless = Hopeless(kit.frozen, launch.reference, kit.pool.records(), actual)
+        searched, again = kit.pool.records(), kit.pool.records(confirm=True)
+        drift = Drift.of(searched, again)
+        hopeless = Hopeless(kit.frozen, launch.reference, levelled(searched, again), actual, drift)
     run = WorkloadRun(
         running.client,
         kit.frozen.workload,

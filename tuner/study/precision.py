@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from tuner.domain.measurement import Measurement
 from tuner.domain.workload import Cell
+from tuner.report.drift import Drift, levelled
 from tuner.study.budget import most_repeats
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
@@ -23,11 +27,14 @@ def precision_of(kit: Kit, launch: Launch) -> Precision:
     least, most = kit.frozen.definition.repeats, most_repeats(kit.frozen.definition)
     if launch.is_baseline or launch.confirms:
         return Precision(least=least, most=most)
-    workload, records = kit.frozen.workload, kit.pool.records()
+    workload, searched, again = kit.frozen.workload, kit.pool.records(), kit.pool.records(confirm=True)
+    # What the best one would do on the machine as it is now.
+    near_best = _NEAR_BEST * math.exp(Drift.of(searched, again).at(time.time(), "decode_tps"))
+    records = levelled(searched, again)
     measured = [r.measurement for r in records if r.verdict and r.verdict.feasible and r.measurement is not None]
     deepest = workload.depths[-1] if len(workload.depths) > 1 else None
     contenders = {
-        cell: _NEAR_BEST * best
+        cell: near_best * best
         for cell in workload.cells
         if cell.depth != deepest and (best := _best_decode(cell, measured)) is not None
     }
