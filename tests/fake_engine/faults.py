@@ -6,8 +6,7 @@ value the engine would use where the plan knows it, and else compares as an empt
 
     oom_load  oom_midprompt@TOKENS  hang_load  crash_load  slow_start@SECONDS     while loading, or in a deep prompt
     segv  sigill  killed                     die of that signal while loading; `@request`: in the first completion
-    hang_request  stall_midstream@TOKENS  crash_request  http500                  completions
-    garbage  garbage_deep@TOKENS                                                  fast and wrong, or only at depth
+    hang_request  stall_midstream@TOKENS  crash_request  http500  garbage         completions
     slow  slow_deep@TOKENS  attention_on_cpu                                      slower than it should be, in silence
     ignore_sigterm  grandchild  cut_context  no_speculation  other_kv_types       the rest
     random@SHARE       any of these, for that share of all configurations; the same one for the same configuration
@@ -29,7 +28,6 @@ NAMES = {
     "oom_load", "oom_midprompt", "hang_load", "crash_load", "slow_start", "segv", "sigill", "killed", "hang_request",
     "stall_midstream", "crash_request", "http500", "garbage", "ignore_sigterm", "grandchild", "cut_context",
     "no_speculation", "slow", "slow_deep", "attention_on_cpu", "other_kv_types", "random",
-    "garbage_deep",
 }  # fmt: skip
 SIGNALS = {"segv": signal.SIGSEGV, "sigill": signal.SIGILL, "killed": signal.SIGKILL}
 CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<)(.*)")
@@ -62,10 +60,6 @@ class Faults:
     def number(self, name: str, default: float) -> float:
         """The fault's parameter as a number."""
         return float(self.active[name] or default)
-
-    def is_wrong(self, depth: int) -> bool:
-        """Whether what a request at this depth gets is nonsense."""
-        return "garbage" in self or ("garbage_deep" in self and depth > self.number("garbage_deep", 0))
 
     def slowness(self, depth: int) -> float:
         """How many times slower a request at this depth is than the rig says."""

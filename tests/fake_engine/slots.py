@@ -187,7 +187,7 @@ class Slots:
         time.sleep(task.prompt_ms / 1000 * self._scale)
 
     def _decode(self, task: Generation, noise: float) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        plan, garbage = self.measured.plan, self.faults.is_wrong(len(task.prompt))
+        plan, garbage = self.measured.plan, "garbage" in self.faults
         kind, depth = answers.kind_of(task.text), len(task.prompt)
         ending = ENDLESS if garbage else answers.known_tokens(task.text) or ENDLESS
         table = self.measured.rig.kv["noise"]

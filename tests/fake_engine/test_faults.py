@@ -165,14 +165,6 @@ def test_it_uses_another_cache_type_than_asked(start: Start) -> None:
         assert "K (f32)" in server.log
 
 
-def test_garbage_only_behind_a_long_prompt(start: Start) -> None:
-    with start("garbage_deep@200") as server:
-        short = server.post("/completion", **ASK)["content"]
-        deep = server.post("/completion", **ASK | {"prompt": "word " * 300 + ASK["prompt"]})["content"]
-    assert "Paris" in short
-    assert "Paris" not in deep
-
-
 def test_half_the_context_is_given(start: Start) -> None:
     with start("cut_context", "-np", "1") as server:
         assert server.get("/props")["default_generation_settings"]["n_ctx"] == 4096

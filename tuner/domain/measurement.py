@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from tuner.domain.gpu import GpuUse
-from tuner.domain.quality import Quality, QualityCost
 from tuner.domain.workload import Cell
 
 
@@ -137,10 +136,6 @@ class Measurement(BaseModel):
     cut_short: str | None = None
     """Why the workload's last cells were not measured, if they were left out on purpose."""
 
-    quality: Quality | None = None
-    """What it answered to known questions; None where they were not asked."""
-    quality_cost: QualityCost | None = None
-    """In what that differs from the baseline's; None for the baseline, and where either is unknown."""
     gpus: tuple[GpuUse, ...] = ()
     """What every card of the machine did while the workload ran."""
     signs: tuple[str, ...] = ()

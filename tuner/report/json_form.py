@@ -53,7 +53,6 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
             "proven_context_tokens": measurement.proven_context if measurement else None,
             "buffers_mib": measurement.actual.buffers_mib if measurement else {},
             "host_rss_peak_mib": measurement.host_rss_peak_mib if measurement else None,
-            "quality_cost": measurement.quality_cost.model_dump() if measurement and measurement.quality_cost else None,
             "gpus": [use.model_dump() for use in measurement.gpus] if measurement else [],
         },
         "differences_from_baseline": {

@@ -22,8 +22,7 @@ def trial_line(record: TrialRecord) -> str:
     if measurement is None or not verdict.feasible:
         log = f" [{verdict.log}]" if verdict.log else ""
         return f"{verdict.outcome.value}: {verdict.reason}{seconds}{log}"
-    cut = f", {measurement.cut_short}" if measurement.cut_short else ""
-    return f"{speeds(measurement)}{cut}{seconds}"
+    return f"{speeds(measurement)}{seconds}"
 
 
 def speeds(measurement: Measurement) -> str:
@@ -96,7 +95,6 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
             lines.append(f"  decode    {name:<13}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
-        lines += [f"  quality   {line}" for line in quality_lines(trial.measurement)]
         lines.append("  memory    " + memory_told(trial.measurement))
         lines += [f"  card      {line}" for line in card_lines(trial.measurement)]
         lines += [f"  note      {observation}" for observation in trial.measurement.observations]
@@ -123,24 +121,6 @@ def context_told(measurement: Measurement) -> str:
     context, proven = measurement.actual.context_per_slot, measurement.proven_context
     proof = f"{proven} proven by a cold prompt" if proven is not None else "none of it proven"
     return f"{context if context is not None else 'unknown'} tokens a slot, {proof}"
-
-
-def quality_lines(measurement: Measurement) -> list[str]:
-    """What the answers lost against the baseline's, in a line; nothing for the baseline itself."""
-    cost = measurement.quality_cost
-    if cost is None:
-        return []
-    told = []
-    if cost.kl_shallow is not None and cost.kl_deep is not None:
-        told.append(
-            f"first words {cost.kl_shallow:.3f} nats from the baseline's, {cost.kl_deep:.3f} behind a long text"
-        )
-    if cost.known:
-        told.append(f"{cost.answered} of {cost.known} known answers")
-    quality = measurement.quality
-    if quality is not None and quality.needle_found is not None:
-        told.append("finds the hidden sentence" if quality.needle_found else "does not find the hidden sentence")
-    return [", ".join(told)] if told else []
 
 
 def memory_told(measurement: Measurement) -> str:

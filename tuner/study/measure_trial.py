@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from tuner.domain.configuration import Configuration
 from tuner.domain.gpu import GpuReading, GpuUse
-from tuner.domain.measurement import ActualSettings, Measurement, RequestFailure
-from tuner.domain.quality import Quality, QualityCost
+from tuner.domain.measurement import ActualSettings, Measurement
 from tuner.domain.verdict import Explanation, Outcome, Verdict
 from tuner.report.drift import Drift, levelled
 from tuner.report.spread_told import spread_lines
@@ -22,10 +21,8 @@ from tuner.study.launch import Launch, marker_of
 from tuner.study.machine_state import cool_down, crept, is_steady, throttled
 from tuner.study.precision import precision_of
 from tuner.study.protocols import Process, RunningClient
-from tuner.study.quality import quality_cost, what_is_wrong
 from tuner.workload.measure import WorkloadResult, WorkloadRun
 from tuner.workload.patience import Patience
-from tuner.workload.quality import ask_known_questions, quality_of
 
 
 @dataclass(frozen=True)
@@ -51,12 +48,11 @@ def measure_trial(kit: Kit, launch: Launch, files: TrialFiles, running: Running)
     Where heat held a card down, though not in the baseline, it waits for the cards to cool and measures once more.
     """
     actual = kit.engine.actual_settings(running.client, running.log_text())
-    result, uses, notes, generated = _pass(kit, launch, files, running, actual)
+    result, uses, notes = _pass(kit, launch, files, running, actual)
     if result.failure is None and throttled(uses) and not is_steady(launch.reference):
         kit.observer.note(f"measured again after cooling: {'; '.join(throttled(uses))}")
         cool_down(kit, running.idle)
-        result, uses, notes, generated = _pass(kit, launch, files, running, actual)
-    quality = _quality(kit, launch, files, running, result, generated)
+        result, uses, notes = _pass(kit, launch, files, running, actual)
     peak = running.process.memory_peak()
     measurement = Measurement(
         cells=tuple(result.cells),
@@ -66,8 +62,6 @@ def measure_trial(kit: Kit, launch: Launch, files: TrialFiles, running: Running)
         host_rss_peak_mib=peak.rss_mib,
         swap_growth_mib=peak.swap_growth_mib,
         cut_short=result.cut_short,
-        quality=quality,
-        quality_cost=_cost(quality, launch),
         gpus=_named(kit, running, uses),
         observations=notes,
     )
@@ -77,7 +71,7 @@ def measure_trial(kit: Kit, launch: Launch, files: TrialFiles, running: Running)
 
 def _pass(
     kit: Kit, launch: Launch, files: TrialFiles, running: Running, actual: ActualSettings
-) -> tuple[WorkloadResult, tuple[GpuUse, ...], tuple[str, ...], list[str]]:
+) -> tuple[WorkloadResult, tuple[GpuUse, ...], tuple[str, ...]]:
     hopeless: HopelessCheck = never
     if launch.reference is not None and not launch.confirms and not launch.is_baseline:
         searched, again = kit.pool.records(), kit.pool.records(confirm=True)
@@ -97,28 +91,7 @@ def _pass(
     recording = kit.cards.record(files.gpu_csv_path, running.idle)
     with recording:
         result = run.measure()
-    return result, recording.uses(), recording.notes, run.generated
-
-
-def _quality(
-    kit: Kit, launch: Launch, files: TrialFiles, running: Running, result: WorkloadResult, generated: Sequence[str]
-) -> Quality | None:
-    """What the server answers; not asked of a launch that cannot be recommended anyway."""
-    if result.failure is not None or result.cut_short is not None:
-        return None
-    kit.observer.trial_step("quality")
-    depth = kit.frozen.workload.depths[-1]
-    first_token_s = Patience(launch.reference).first_token_s(depth)
-    asked = ask_known_questions(running.client, depth, first_token_s=first_token_s, log=files.log_request)
-    if isinstance(asked, RequestFailure):
-        result.failure, result.failed_cell = asked, "quality"
-        return None
-    return quality_of(asked, result.needle_found, generated)
-
-
-def _cost(quality: Quality | None, launch: Launch) -> QualityCost | None:
-    reference = launch.reference.quality if launch.reference is not None else None
-    return None if quality is None or reference is None else quality_cost(quality, reference)
+    return result, recording.uses(), recording.notes
 
 
 def _named(kit: Kit, running: Running, uses: Sequence[GpuUse]) -> tuple[GpuUse, ...]:
@@ -166,10 +139,6 @@ def _verdict(
     new_signs = [sign for sign in measurement.signs if sign not in known]
     if new_signs and not launch.is_baseline:
         explanation = Explanation(outcome=Outcome.DEGRADED, reason="; ".join(new_signs))
-        return failed(kit.frozen, explanation, running.log, measurement)
-    wrong = what_is_wrong(measurement.quality_cost) if measurement.quality_cost is not None else None
-    if wrong is not None and not launch.is_baseline:
-        explanation = Explanation(outcome=Outcome.WRONG_OUTPUT, reason=wrong, repair="another KV cache type, or build")
         return failed(kit.frozen, explanation, running.log, measurement)
     missed = constraints(Outcome.OK, measurement, kit.frozen.profiles)
     reason = "measured" if all(value <= 0 for value in missed.values()) else "measured, but it meets no profile's needs"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
-from tuner.domain.quality import ShortAnswer
 
 
 class EngineClient(Protocol):
@@ -33,10 +32,4 @@ class EngineClient(Protocol):
         Without `reuse_prefix` the whole prompt must be computed (a cold prefill). `slot` asks for a fixed slot, so
         that the next request finds its prefix there. `first_token_s` bounds the silence before the first token,
         `stall_s` that between two tokens. Whatever goes wrong is returned, not raised.
-        """
-
-    def short_answer(self, prompt: str, *, tokens: int, first_token_s: float) -> ShortAnswer | RequestFailure:
-        """The first `tokens` tokens that follow a prompt, greedily, and the chances of the first one.
-
-        May reuse a prefix that the server remembers. Chances are None where the engine does not tell them.
         """

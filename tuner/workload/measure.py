@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,16 +16,14 @@ from functools import lru_cache
 from itertools import groupby
 
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
-from tuner.domain.quality import ShortAnswer
 from tuner.domain.spread import median_interval, outliers
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
-from tuner.workload.known_questions import NEEDLE, NEEDLE_QUESTION
 from tuner.workload.patience import Patience
 from tuner.workload.precision import Precision
 from tuner.workload.texts import instruction, mixed_document, opening, salt
 
-RequestLog = Callable[[str, bool, RequestTiming | RequestFailure | ShortAnswer], None]
+RequestLog = Callable[[str, bool, RequestTiming | RequestFailure], None]
 """Called for every request with the cell's name, whether it counts (warm-ups do not), and what came of it."""
 
 _WARM_UP_TOKENS = 16
@@ -47,8 +44,6 @@ class WorkloadResult:
     failed_cell: str | None = None
     cut_short: str | None = None
     """Why the cells that are missing were not measured, if they were left out on purpose."""
-    needle_found: bool | None = None
-    """Whether the server found what was hidden in its deepest prompt; None where it was not asked."""
     deepest_answered: int | None = None
     """The longest cold prompt that was answered, in tokens with its answer."""
 
@@ -88,10 +83,6 @@ class WorkloadRun:
         self._slots = slots
         self._log = log
         self._log_lock = threading.Lock()
-        # Of this launch alone, so that nothing that remembers earlier prompts can know it.
-        self._code = f"{zlib.crc32(salt_key.encode()) % 9000 + 1000}"
-        self.generated: list[str] = []
-        """The beginnings of all measured answers."""
         self._patience = patience
         self._precision = precision or Precision(least=workload.repeats, most=workload.repeats)
         self._hopeless = hopeless
@@ -158,10 +149,7 @@ class WorkloadRun:
                     cold = timing
                     self._note_depth(timing)
             is_first = cell is cells[0]
-            self.generated += [timing.text for timing in timings]
             yield _single_result(cell, timings, cold if is_first else None, depth, time.monotonic() - started)
-        if depth == self._workload.depths[-1]:
-            self._result.needle_found = self._look_for_needle(prefix, depth)
 
     def _request(self, cell: Cell, prompt: str, *, reuse_prefix: bool) -> RequestTiming | None:
         answer = self._client.generate(
@@ -239,23 +227,7 @@ class WorkloadRun:
     def _prefix(self, depth: int, part: str) -> str:
         """About `depth` tokens of salted text that no other launch has seen."""
         salted = salt(f"{self._salt_key}/{depth}/{part}")
-        text = self._client.truncate(f"{salted}\n\n{document(depth)}", depth)
-        if part != "single" or depth != self._workload.depths[-1]:
-            return text
-        # In the middle, between two words.
-        middle = text.find(" ", len(text) // 2)
-        return text if middle < 0 else f"{text[:middle]} {NEEDLE.format(code=self._code)}{text[middle:]}"
-
-    def _look_for_needle(self, prefix: str, depth: int) -> bool:
-        """Asks for the sentence hidden in the deepest prompt, on that prompt's own prefix."""
-        first_token_s = self._patience.first_token_s(depth)
-        said = self._client.short_answer(f"{prefix}\n\n{NEEDLE_QUESTION}", tokens=12, first_token_s=first_token_s)
-        with self._log_lock:
-            self._log(f"needle@{depth}", False, said)
-        if isinstance(said, RequestFailure):
-            self._result.failure, self._result.failed_cell = said, f"needle@{depth}"
-            return False
-        return self._code in said.text
+        return self._client.truncate(f"{salted}\n\n{_document(depth)}", depth)
 
     def _prompt(self, prefix: str, cell: Cell, variant: int) -> str:
         request, beginning = _question(cell.content, variant)
@@ -277,7 +249,7 @@ class WorkloadRun:
 
 
 @lru_cache(maxsize=8)
-def document(depth: int) -> str:
+def _document(depth: int) -> str:
     """Text for `depth` tokens: the same in every trial, so that trials differ in nothing but their configuration."""
     blocks, length = [], 0
     for block in mixed_document(depth):

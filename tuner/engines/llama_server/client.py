@@ -6,7 +6,6 @@ Shapes as in llama.cpp's tools/server/README.md, seen on builds b9093 to b11434.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,10 +14,8 @@ from typing import Any
 import httpx
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
-from tuner.domain.quality import ShortAnswer
 from tuner.engines.silence import SilenceWatch
 
-_CHANCES = 20
 _KEPT_TEXT = 400
 """Characters of an answer that are kept for a person to look at."""
 
@@ -135,20 +132,6 @@ class LlamaServerClient:
             told = torn if isinstance(error, ValueError) else str(error) or type(error).__name__
             return RequestFailure(kind="connection_lost", detail=told)
 
-    def short_answer(self, prompt: str, *, tokens: int, first_token_s: float) -> ShortAnswer | RequestFailure:
-        """See `tuner.workload.client.EngineClient`. With speculation only the first token has chances: they suffice."""
-        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0.0, "n_probs": _CHANCES, "cache_prompt": True}
-        try:
-            reply = self._http.post("/completion", json=body, timeout=httpx.Timeout(10.0, read=first_token_s))
-            if reply.status_code != 200:
-                return _refusal(reply.status_code, reply.content)
-            answer = reply.json()
-            return ShortAnswer(text=str(answer["content"]), chances=_chances(answer))
-        except httpx.ReadTimeout:
-            return RequestFailure(kind="no_first_token", detail=f"no answer within {first_token_s:.0f} s")
-        except (httpx.HTTPError, ValueError, KeyError) as error:
-            return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
-
     def _get(self, path: str) -> Any:
         """The JSON at `path`; None where the server has no such page."""
         try:
@@ -206,20 +189,6 @@ class _Stream:
             finish_reason=self.finish_reason,
             text="".join(self.text)[:_KEPT_TEXT],
         )
-
-
-def _chances(answer: dict[str, Any]) -> dict[str, float] | None:
-    """The first token's most probable values; builds before 2025 told probabilities under other names."""
-    places = answer.get("completion_probabilities") or []
-    first = places[0] if places else {}
-    listed = first.get("top_logprobs") or []
-    # Tokens that are no text of their own share a spelling: the most probable one stands for them.
-    chances: dict[str, float] = {}
-    for entry in listed:
-        logprob = entry.get("logprob")
-        if isinstance(logprob, int | float) and math.isfinite(logprob):
-            chances.setdefault(str(entry.get("token")), float(logprob))
-    return chances or None
 
 
 def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
