@@ -130,6 +130,10 @@ def _copied(prompt: str, last: str) -> str | None:
     return told[1] if told else None
 
 
+def _last_line(prompt: str) -> str:
+    return prompt.rstrip().rsplit("\n", 1)[-1][-ASKED:]
+
+
 def _seed(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
 
@@ -156,10 +160,11 @@ def _phrases(kind: str, rng: random.Random) -> Iterator[str]:
 def answer(prompt: str, garbage: bool = False, loops: bool = False) -> Iterator[int]:
     """Endless tokens that follow a prompt. After a known answer comes a full stop, then text of the prompt's kind; with
     `loops` its first phrase again and again."""
-    rng = random.Random(_seed(prompt))
     if garbage:
+        broken = random.Random(_seed(_last_line(prompt)))
         while True:
-            yield from vocabulary.encode(rng.choice((" #", "@@", " ?!", "\u25a1", " zq", "%%")))
+            yield from vocabulary.encode(broken.choice((" #", "@@", " ?!", "\u25a1", " zq", "%%")))
+    rng = random.Random(_seed(prompt))
     known = known_answer(prompt)
     if known:
         space = "" if prompt.endswith((" ", "\n")) else " "
@@ -184,7 +189,7 @@ def top_logprobs(
     `noise` is what a quantised cache adds to the logits; it depends on the prompt and on `setup` alone, so the same
     configuration always says the same.
     """
-    question = prompt.rstrip().rsplit("\n", 1)[-1][-ASKED:]
+    question = _last_line(prompt)
     rng = random.Random(_seed(question, position))
     words = [word for kind in ("prose-en", "code") for word in WORDS[kind]]
     others = dict.fromkeys(vocabulary.encode(f" {word}")[0] for word in rng.sample(words, 40))
