@@ -6,8 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.bench import QUICK_PROFILES, RIGS, Bench
 from tests.fake_engine.launched import launched
 from tuner.domain.measurement import ActualSettings, Measurement
