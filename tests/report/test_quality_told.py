@@ -43,7 +43,7 @@ def test_without_probabilities_answers_alone_are_told() -> None:
 
 
 def test_loops_are_told_where_there_are_many() -> None:
-    assert quality_lines([launch(0.0, 0.0, loops=0.25)])[-1] == "25% more of its text repeats itself"
+    assert quality_lines([launch(0.0, 0.0, loops=0.45)])[-1] == "45% more of its text repeats itself"
     assert len(quality_lines([launch(0.0, 0.0, loops=0.05)])) == 2
 
 

@@ -174,9 +174,22 @@ def test_going_round_in_circles_is_wrong_only_beyond_the_baselines_own() -> None
     cells = [f"code@{depth}" for depth in range(5)]
     much, little = dict.fromkeys(cells, 0.9), dict.fromkeys(cells, 0.1)
     told = what_is_wrong(cost([], [], (much, little)))
-    assert told == "80% more of what it writes repeats itself than in the baseline"
+    assert told == "goes round in circles in 5 of 5 cells, unlike the baseline"
     assert what_is_wrong(cost([], [], (much, much))) is None
     assert what_is_wrong(cost([], [], (little, much))) is None
+
+
+def test_circles_that_come_and_go_with_the_salt_are_no_fault() -> None:
+    """As seen with Gemma 3 270M behind two salts."""
+    before = {"code": 0.04, "tool": 0.13, "math": 0.93, "prose-en": 0.76, "prose-zh": 0.68}
+    after = {"code": 0.0, "tool": 0.56, "math": 0.27, "prose-en": 0.14, "prose-zh": 0.89}
+    for theirs, ours in ((before, after), (after, before)):
+        assert what_is_wrong(cost([], [], (ours, theirs))) is None
+    # Most of the cells, and not only some, have to go wrong.
+    cells = [f"code@{depth}" for depth in range(10)]
+    for looping, wrong in ((8, False), (9, True)):
+        ours = {cell: 0.9 if place < looping else 0.1 for place, cell in enumerate(cells)}
+        assert (what_is_wrong(cost([], [], (ours, dict.fromkeys(cells, 0.1)))) is not None) == wrong
 
 
 def test_little_evidence_is_no_evidence() -> None:

@@ -75,6 +75,9 @@ class QualityCost(BaseModel):
 
     The mean over the cells of both. None: too few are known.
     """
+    cells_looping: int = 0
+    """In how many of these cells it grew so much that it cannot be chance."""
+    cells_compared: int = 0
 
 
 class QualityResult(BaseModel):

@@ -12,7 +12,7 @@ from tuner.domain.record import TrialRecord
 
 _NOISE_NATS = 0.02
 """What another batch size or another salt makes of the same configuration lies below it."""
-_SHOWN_LOOPS = 0.1
+_SHOWN_LOOPS = 0.3
 """Less differs from one salt to the next."""
 
 
