@@ -157,7 +157,7 @@ def test_a_baseline_that_refuses_the_questions_can_be_tuned_all_the_same() -> No
     [
         ("12", " 12\n\n7 +", True), ("12", "120", False), ("12", "12.5", True), ("Paris", " paris.", True),
         ("np", " numpy", False), ("e", "e)", True), ("e", "exception)", False), ("冬", "冬天", True),
-        ("冬", "夏", False), ("Paris", "", False), ("Paris", " I think Paris", False),
+        ("冬", "夏", False), ("Paris", "", False), ("Paris", " **Paris**", True), ("Paris", " I think Paris", False),
     ],
 )  # fmt: skip
 def test_right_is_what_begins_with_the_answer(answer: str, text: str, right: bool) -> None:

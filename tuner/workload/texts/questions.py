@@ -18,9 +18,12 @@ class Question(NamedTuple):
     answer: str
 
     def is_right(self, text: str) -> bool:
-        """Whether an answer begins with the right words, and not with a longer word or number."""
+        """Whether an answer begins with the right words, and not with a longer word or number.
+
+        Quotes and marks of emphasis before it are no part of it.
+        """
         ends = r"(?![A-Za-z0-9])" if self.answer.isascii() else ""
-        return re.match(rf"\s*{re.escape(self.answer)}{ends}", text, re.IGNORECASE) is not None
+        return re.match(rf"[\s\"'`*:]*{re.escape(self.answer)}{ends}", text, re.IGNORECASE) is not None
 
 
 QUESTIONS = (
