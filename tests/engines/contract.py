@@ -5,6 +5,7 @@ A subclass in a `test_*` file names the adapter and says how its program is star
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from tuner.domain.configuration import Configuration, Value
 from tuner.domain.errors import EngineNotFound, MissingFile, UnknownFlag
 from tuner.domain.facts import EngineFacts
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.domain.quality import Reply
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
 from tuner.process.engine_process import EngineProcess
@@ -230,6 +232,33 @@ class EngineContract:
         assert warm.cached_tokens > 250
         assert warm.prompt_tokens >= 300
 
+    def test_a_short_answer_tells_how_probable_its_first_token_was(self, running: Running) -> None:
+        prefix = running.client.truncate("Short. " + TEXT, 300)
+        replies = [
+            running.client.answer(prefix + ending, predict_tokens=4, top_tokens=10, limit_s=PATIENCE_S, slot=0)
+            for ending in (" The heron", " The heron", " The miller")
+        ]
+        assert all(isinstance(reply, Reply) for reply in replies), replies
+        first, again, other = replies
+        assert first.text
+        assert first.text == again.text, "it is greedy"
+        assert first.total_ms > 0
+        assert other.cached_tokens is None or other.cached_tokens > 250
+        assert other.prompt_tokens is None or other.prompt_tokens > 290
+        if first.first_token is None:
+            return  # An engine that cannot tell.
+        assert len(first.first_token) == 10
+        assert 0.1 < sum(map(math.exp, first.first_token.values())) <= 1.0001
+        assert first.first_token == pytest.approx(again.first_token, abs=0.05)
+
+    def test_a_short_answer_that_cannot_be_given_is_a_failure(self, running: Running) -> None:
+        long = running.client.answer(TEXT * 12, predict_tokens=4, top_tokens=10, limit_s=PATIENCE_S)
+        assert isinstance(long, RequestFailure)
+        assert long.kind == "context_exceeded"
+        late = running.client.answer(TEXT[:4000], predict_tokens=4000, top_tokens=10, limit_s=0.01)
+        assert isinstance(late, RequestFailure)
+        assert late.kind == "no_first_token"
+
     def test_what_is_hopelessly_slow_is_cut_off(self, running: Running) -> None:
         timing = running.timing("Endless. " + TEXT[:200], predict_tokens=1000, limit_s=0.0)
         assert timing.finish_reason == "cut off"
@@ -277,6 +306,9 @@ class EngineContract:
         assert port_is_free(server.port)
         assert server.client.is_ready() is False
         assert isinstance(server.generate("Anyone there?"), RequestFailure)
+        gone = server.client.answer("Anyone there?", predict_tokens=4, top_tokens=10, limit_s=PATIENCE_S)
+        assert isinstance(gone, RequestFailure)
+        assert gone.kind == "connection_lost"
         server.client.close()
 
     def test_variables_that_set_flags_unseen_are_left_out(self) -> None:

@@ -9,6 +9,7 @@ import math
 import random
 import re
 from collections.abc import Iterator
+from itertools import cycle
 
 import vocabulary
 
@@ -16,6 +17,8 @@ TAIL = 1500
 """Characters of a prompt's end that hold the question."""
 ASKED = 300
 """Characters of a prompt's end that say what kind of text is asked for: what stands before may be of any kind."""
+SALT_NOISE = 0.1
+"""Standard deviation of what the text before a question adds to the logits of its answer."""
 
 KNOWN = (
     (r"capital (?:city )?of France", "Paris"),
@@ -40,6 +43,7 @@ KNOWN = (
     (r"color of grass|grass is", "green"),
     (r"(?:color of )?snow is|color of snow", "white"),
     (r"Romeo and", "Juliet"),
+    (r"Hamlet is William", "Shakespeare"),
     (r"author of Hamlet|wrote (?:Hamlet|Romeo)|Hamlet was written by", "William Shakespeare"),
     (r"largest planet", "Jupiter"),
     (r"planet closest to the Sun|closest planet", "Mercury"),
@@ -47,6 +51,13 @@ KNOWN = (
     (r"chemical (?:formula|symbol) (?:for|of) water", "H2O"),
     (r"boils at", "100"),
     (r"freezes at", "0"),
+    (r"sun rises in the", "east"),
+    (r"import numpy as", "np"),
+    (r"return a \+", "b"),
+    (r"print\($", "e)"),
+    (r"法国的首都是", "巴黎"),
+    (r"春、夏、秋", "冬"),
+    (r"星期一、星期二", "星期三"),
 )
 ARITHMETIC = re.compile(
     r"(\d{1,6})\s*(\+|-|\*|x|×|plus|minus|times)\s*(\d{1,6})\s*(?:=|is|equals)?\s*\??\s*(?:A(?:nswer)?:)?\s*$"
@@ -94,7 +105,7 @@ def kind_of(prompt: str) -> str:
 
 def known_answer(prompt: str) -> str | None:
     """The right answer where the prompt ends in a question this server knows, or can be read off the prompt."""
-    tail = re.sub(r"<\|im_(?:start|end)\|>(?:assistant|user|system)?\s*", "", prompt[-TAIL:]).rstrip()
+    tail = re.sub(r"<\|im_(?:start|end)\|>(?:assistant|user|system)?\s*", "\n", prompt[-TAIL:]).rstrip()
     sum_ = ARITHMETIC.search(tail)
     if sum_:
         left, sign, right = int(sum_[1]), sum_[2], int(sum_[3])
@@ -108,7 +119,7 @@ def known_answer(prompt: str) -> str | None:
 
 def _copied(prompt: str, last: str) -> str | None:
     """What the prompt says earlier: a sentence that begins as the last line does, or that answers its question."""
-    if last.endswith(" is") and len(last) > 12:
+    if re.search(r" (?:is|called|costs)$", last) and len(last) > 12:
         start = prompt.find(last + " ")
         found = (
             re.match(r"[\w-]+", prompt[start + len(last) + 1 :]) if 0 <= start < len(prompt) - len(last) - 1 else None
@@ -117,6 +128,10 @@ def _copied(prompt: str, last: str) -> str | None:
     asked = re.search(r"[Ww]hat (?:is|was) (the .+?)\?$", last)
     told = re.search(re.escape(asked[1]) + r" (?:is|was) ([\w-]+)", prompt, re.IGNORECASE) if asked else None
     return told[1] if told else None
+
+
+def _last_line(prompt: str) -> str:
+    return prompt.rstrip().rsplit("\n", 1)[-1][-ASKED:]
 
 
 def _seed(*parts: object) -> int:
@@ -142,17 +157,20 @@ def _phrases(kind: str, rng: random.Random) -> Iterator[str]:
             yield f'{{"{a}": {rng.randint(1, 9999)}, "{b}": "{c}-{number}"}},'
 
 
-def answer(prompt: str, garbage: bool = False) -> Iterator[int]:
-    """Endless tokens that follow a prompt. After a known answer comes a full stop, then text of the prompt's kind."""
-    rng = random.Random(_seed(prompt))
+def answer(prompt: str, garbage: bool = False, loops: bool = False) -> Iterator[int]:
+    """Endless tokens that follow a prompt. After a known answer comes a full stop, then text of the prompt's kind; with
+    `loops` its first phrase again and again."""
     if garbage:
+        broken = random.Random(_seed(_last_line(prompt)))
         while True:
-            yield from vocabulary.encode(rng.choice((" #", "@@", " ?!", "\u25a1", " zq", "%%")))
+            yield from vocabulary.encode(broken.choice((" #", "@@", " ?!", "\u25a1", " zq", "%%")))
+    rng = random.Random(_seed(prompt))
     known = known_answer(prompt)
     if known:
         space = "" if prompt.endswith((" ", "\n")) else " "
         yield from vocabulary.encode(f"{space}{known}.")
-    for phrase in _phrases(kind_of(prompt), rng):
+    phrases = _phrases(kind_of(prompt), rng)
+    for phrase in cycle([next(phrases)]) if loops else phrases:
         yield from vocabulary.encode(phrase)
 
 
@@ -167,16 +185,21 @@ def top_logprobs(
 ) -> list[dict[str, object]]:
     """The most probable tokens at one place, best first, the chosen one among them.
 
+    They follow from the last line; what stands before it changes them a little, as another salt does in a real model.
     `noise` is what a quantised cache adds to the logits; it depends on the prompt and on `setup` alone, so the same
     configuration always says the same.
     """
-    rng = random.Random(_seed(prompt[-TAIL:], position))
+    question = _last_line(prompt)
+    rng = random.Random(_seed(question, position))
     words = [word for kind in ("prose-en", "code") for word in WORDS[kind]]
     others = dict.fromkeys(vocabulary.encode(f" {word}")[0] for word in rng.sample(words, 40))
     others.pop(token, None)
     logits = {token: 6.0 + rng.random()} | {other: rng.uniform(-2.0, 3.0) for other in others}
-    shift = random.Random(_seed(prompt[-TAIL:], position, setup))
-    logits = {each: value + noise * shift.gauss(0, 1) for each, value in logits.items()}
+    before = random.Random(_seed(prompt, position))
+    shift = random.Random(_seed(question, position, setup))
+    logits = {
+        each: value + SALT_NOISE * before.gauss(0, 1) + noise * shift.gauss(0, 1) for each, value in logits.items()
+    }
     total = math.log(sum(math.exp(value) for value in logits.values()))
     best = sorted(logits, key=lambda each: -logits[each])[:count]
     return [entry(each, logits[each] - total) for each in best]

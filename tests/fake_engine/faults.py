@@ -7,6 +7,7 @@ value the engine would use where the plan knows it, and else compares as an empt
     oom_load  oom_midprompt@TOKENS  hang_load  crash_load  slow_start@SECONDS     while loading, or in a deep prompt
     segv  sigill  killed                     die of that signal while loading; `@request`: in the first completion
     hang_request  stall_midstream@TOKENS  crash_request  http500  garbage         completions
+    garbage_deep@TOKENS  forgetful  loops  no_probabilities                      answers, and nothing else
     slow  slow_deep@TOKENS  attention_on_cpu                                      slower than it should be, in silence
     ignore_sigterm  grandchild  cut_context  no_speculation  other_kv_types       the rest
     random@SHARE       any of these, for that share of all configurations; the same one for the same configuration
@@ -27,7 +28,8 @@ from typing import Any
 NAMES = {
     "oom_load", "oom_midprompt", "hang_load", "crash_load", "slow_start", "segv", "sigill", "killed", "hang_request",
     "stall_midstream", "crash_request", "http500", "garbage", "ignore_sigterm", "grandchild", "cut_context",
-    "no_speculation", "slow", "slow_deep", "attention_on_cpu", "other_kv_types", "random",
+    "no_speculation", "slow", "slow_deep", "attention_on_cpu", "other_kv_types", "garbage_deep", "forgetful", "loops",
+    "no_probabilities", "random",
 }  # fmt: skip
 SIGNALS = {"segv": signal.SIGSEGV, "sigill": signal.SIGILL, "killed": signal.SIGKILL}
 CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<)(.*)")
@@ -66,6 +68,10 @@ class Faults:
         if "slow" in self or ("slow_deep" in self and depth > self.number("slow_deep", 0)):
             return 20.0
         return 12.0 if "attention_on_cpu" in self else 1.0
+
+    def garbage(self, depth: int) -> bool:
+        """Whether a request at this depth is answered fast and wrong."""
+        return "garbage" in self or ("garbage_deep" in self and depth > self.number("garbage_deep", 0))
 
     def die_of_signal(self, moment: str) -> None:
         """End by a real signal if a fault says so for this moment (`load` or `request`)."""

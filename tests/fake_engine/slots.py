@@ -187,8 +187,10 @@ class Slots:
         time.sleep(task.prompt_ms / 1000 * self._scale)
 
     def _decode(self, task: Generation, noise: float) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        plan, garbage = self.measured.plan, "garbage" in self.faults
+        plan = self.measured.plan
         kind, depth = answers.kind_of(task.text), len(task.prompt)
+        garbage = self.faults.garbage(depth)
+        text = task.text[-answers.ASKED :] if "forgetful" in self.faults else task.text
         ending = ENDLESS if garbage else answers.known_tokens(task.text) or ENDLESS
         table = self.measured.rig.kv["noise"]
         blur = table.get(plan.type_k, 0.0) + table.get(plan.type_v, 0.0)
@@ -197,7 +199,7 @@ class Slots:
         speeds: dict[int, float] = {}
         if task.n_predict == 0:
             return
-        for token in answers.answer(task.text, garbage):
+        for token in answers.answer(text, garbage, loops="loops" in self.faults):
             if task.predicted == stall:
                 threading.Event().wait()
             if task.predicted:
@@ -218,7 +220,8 @@ class Slots:
             task.draft_n = round(verifications * drafts.drafted)
             task.draft_accepted = min(task.draft_n, round(verifications * drafts.accepted))
             chances = []
-            if task.n_probs and (place == 0 or not plan.spec):  # verified drafts come without, as in the real server
+            told = task.n_probs and "no_probabilities" not in self.faults
+            if told and (place == 0 or not plan.spec):  # verified drafts come without, as in the real server
                 chances = answers.top_logprobs(
                     task.text, place, token, task.n_probs, blur, f"{plan.type_k}/{plan.type_v}"
                 )

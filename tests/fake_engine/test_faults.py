@@ -134,6 +134,42 @@ def test_garbage_is_fast_and_wrong(start: Start) -> None:
     assert wrong_speed > 1.2 * speed
 
 
+def test_garbage_only_at_depth(start: Start) -> None:
+    question = "The capital of France is"
+    with start("garbage_deep@500") as server:
+        near = server.post("/completion", prompt=question, n_predict=4)["content"]
+        far = server.post("/completion", prompt="word " * 600 + "\n" + question, n_predict=4)["content"]
+    assert "Paris" in near
+    assert "Paris" not in far
+
+
+def test_what_the_prompt_said_long_ago_is_forgotten(start: Start) -> None:
+    told = "The miller's dog is called Rex. " + "word " * 200 + "\n"
+    for fault, remembered in (("", True), ("forgetful", False)):
+        with start(fault) as server:
+            answers = [
+                server.post("/completion", prompt=told + question, n_predict=4)["content"]
+                for question in ("The miller's dog is called", "The capital of France is")
+            ]
+        assert ("Rex" in answers[0]) == remembered
+        assert "Paris" in answers[1]
+
+
+def test_it_goes_round_in_circles(start: Start) -> None:
+    for fault, circles in (("", False), ("loops", True)):
+        with start(fault) as server:
+            text = server.post("/completion", prompt="Tell me a story.", n_predict=120, ignore_eos=True)["content"]
+        sentences = [sentence for sentence in text.split(".") if sentence.strip()]
+        assert (len(set(sentences[:-1])) == 1) == circles, text
+
+
+def test_it_tells_no_probabilities(start: Start) -> None:
+    for fault, told in (("", True), ("no_probabilities", False)):
+        with start(fault) as server:
+            body = server.post("/completion", prompt="The capital of France is", n_predict=1, n_probs=5)
+        assert bool(body["completion_probabilities"][0].get("top_logprobs")) == told
+
+
 @pytest.mark.parametrize(
     ("fault", "deep_only"), [("slow", False), ("slow_deep@100", True), ("attention_on_cpu", False)]
 )

@@ -81,10 +81,9 @@ def test_figures_can_be_computed_again_from_the_raw_requests(bench: Bench) -> No
         assert "model loaded" in (folder / "engine.log").read_text()
         lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
         uncounted = [line["cell"] for line in lines if not line["counts"]]
-        warm = uncounted.index("needle@64")
-        assert set(uncounted[:warm]) == {"warm-up"}
-        assert 2 <= warm <= 5
-        assert all(name.startswith("question ") for name in uncounted[warm + 1 :]), "the quality gate's"
+        apart = [name for name in uncounted if not name.startswith("quality ")]
+        assert set(apart) == {"warm-up"}
+        assert 2 <= len(apart) <= 5
         assert record.measurement is not None
         for result in record.measurement.cells:
             timings = [

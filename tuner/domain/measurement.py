@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from tuner.domain.gpu import GpuUse
+from tuner.domain.quality import QualityResult
 from tuner.domain.workload import Cell
 
 
@@ -136,6 +137,8 @@ class Measurement(BaseModel):
     cut_short: str | None = None
     """Why the workload's last cells were not measured, if they were left out on purpose."""
 
+    quality: QualityResult | None = None
+    """What its answers were worth; None where that was not checked."""
     gpus: tuple[GpuUse, ...] = ()
     """What every card of the machine did while the workload ran."""
     signs: tuple[str, ...] = ()

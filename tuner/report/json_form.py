@@ -9,6 +9,7 @@ from typing import Any
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import Stage, TrialRecord
 from tuner.report.drift import levelled
+from tuner.report.quality import quality_json
 from tuner.report.recommendation import Recommendation
 from tuner.report.selection import baseline_of, candidates
 from tuner.report.tables import decode_by_content, prefill_by_depth
@@ -49,6 +50,7 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
                 content: {str(depth): speed for depth, speed in at.items()}
                 for content, at in decode_by_content(recommendation.trials, frozen.workload).items()
             },
+            "quality": quality_json(recommendation.trials),
             "context_tokens": measurement.actual.context_per_slot if measurement else None,
             "proven_context_tokens": measurement.proven_context if measurement else None,
             "buffers_mib": measurement.actual.buffers_mib if measurement else {},

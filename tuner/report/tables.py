@@ -10,6 +10,7 @@ from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Workload
 from tuner.report.cards import card_lines
+from tuner.report.quality import quality_lines, quality_short
 from tuner.report.recommendation import Recommendation
 
 
@@ -22,7 +23,7 @@ def trial_line(record: TrialRecord) -> str:
     if measurement is None or not verdict.feasible:
         log = f" [{verdict.log}]" if verdict.log else ""
         return f"{verdict.outcome.value}: {verdict.reason}{seconds}{log}"
-    return f"{speeds(measurement)}{seconds}"
+    return f"{speeds(measurement)}{quality_short(measurement)}{seconds}"
 
 
 def speeds(measurement: Measurement) -> str:
@@ -93,6 +94,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
         content, _, streams = name.partition(" x")
         if content in wanted and int(streams or 1) == recommendation.profile.streams:
             lines.append(f"  decode    {name:<13}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
+    lines += [f"  quality   {line}" for line in quality_lines(recommendation.trials)]
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))

@@ -24,6 +24,7 @@ from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, MissingFile, NotPermitted
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.domain.quality import Reply
 from tuner.store.study_toml import read_definition, write_definition
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -200,7 +201,7 @@ class TrialFolder:
         """The dry run's log so far; empty if there is none."""
         return _text_so_far(self.dry_run_log_path)
 
-    def log_request(self, cell: str, counts: bool, answer: RequestTiming | RequestFailure) -> None:
+    def log_request(self, cell: str, counts: bool, answer: RequestTiming | Reply | RequestFailure) -> None:
         """Appends one line to `requests.jsonl`: the raw figures of one request."""
         if self._requests is None:
             self._requests = (self.path / "requests.jsonl").open("a", encoding="utf-8")

@@ -11,6 +11,7 @@ from tuner.domain.configuration import Configuration, Value
 from tuner.domain.facts import EngineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.domain.quality import Reply
 from tuner.domain.record import Owner
 from tuner.study.protocols import Cards, Engine, Observer, Pool, Process
 
@@ -29,7 +30,7 @@ class TrialFiles(Protocol):
     def log_text(self) -> str:
         """The engine's log so far."""
 
-    def log_request(self, cell: str, counts: bool, answer: RequestTiming | RequestFailure) -> None:
+    def log_request(self, cell: str, counts: bool, answer: RequestTiming | Reply | RequestFailure) -> None:
         """Keeps the raw figures of one request, durably enough to survive a kill."""
 
     def close(self) -> None:

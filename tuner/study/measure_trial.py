@@ -9,20 +9,23 @@ from dataclasses import dataclass
 from tuner.domain.configuration import Configuration
 from tuner.domain.gpu import GpuReading, GpuUse
 from tuner.domain.measurement import ActualSettings, Measurement
+from tuner.domain.quality import QualityResult
 from tuner.domain.verdict import Explanation, Outcome, Verdict
 from tuner.report.drift import Drift, levelled
 from tuner.report.spread_told import spread_lines
 from tuner.study.collapse import collapse_signs, slow_everywhere
 from tuner.study.failures import explain_failure
 from tuner.study.hopeless import Hopeless, HopelessCheck, never
-from tuner.study.judge import constraints, failed
+from tuner.study.judge import constraints, failed, reference_of
 from tuner.study.kit import Kit, TrialFiles
 from tuner.study.launch import Launch, marker_of
 from tuner.study.machine_state import cool_down, crept, is_steady, throttled
 from tuner.study.precision import precision_of
 from tuner.study.protocols import Process, RunningClient
+from tuner.study.quality import against_baseline, baseline_told, is_comparable, what_is_wrong
 from tuner.workload.measure import WorkloadResult, WorkloadRun
 from tuner.workload.patience import Patience
+from tuner.workload.quality import QualityRun
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ def measure_trial(kit: Kit, launch: Launch, files: TrialFiles, running: Running)
         host_rss_peak_mib=peak.rss_mib,
         swap_growth_mib=peak.swap_growth_mib,
         cut_short=result.cut_short,
+        quality=_quality(kit, launch, result),
         gpus=_named(kit, running, uses),
         observations=notes,
     )
@@ -77,21 +81,39 @@ def _pass(
         searched, again = kit.pool.records(), kit.pool.records(confirm=True)
         drift = Drift.of(searched, again)
         hopeless = Hopeless(kit.frozen, launch.reference, levelled(searched, again), actual, drift)
+    patience = Patience(launch.reference)
+    quality = QualityRun(
+        running.client,
+        log=files.log_request,
+        first_token_s=patience.first_token_s,
+        is_baseline=launch.is_baseline,
+    )
     run = WorkloadRun(
         running.client,
         kit.frozen.workload,
         salt_key=f"{marker_of(kit, launch)}/{time.time_ns()}",
         slots=actual.slots or 1,
         log=files.log_request,
-        patience=Patience(launch.reference),
+        patience=patience,
         precision=precision_of(kit, launch),
         hopeless=hopeless,
         after_cell=kit.observer.trial_step,
+        quality=quality if is_comparable(launch.reference) else None,
     )
     recording = kit.cards.record(files.gpu_csv_path, running.idle)
     with recording:
         result = run.measure()
     return result, recording.uses(), recording.notes
+
+
+def _quality(kit: Kit, launch: Launch, result: WorkloadResult) -> QualityResult | None:
+    """The answers, held against the baseline's. What a user should know of the baseline's own is told once."""
+    if result.quality is None:
+        return None
+    if reference_of(kit.pool.records()) is None:
+        for told in baseline_told(result.quality):
+            kit.observer.note(told)
+    return against_baseline(result.quality, launch.reference)
 
 
 def _named(kit: Kit, running: Running, uses: Sequence[GpuUse]) -> tuple[GpuUse, ...]:
@@ -134,6 +156,12 @@ def _verdict(
 ) -> Verdict:
     if result.failure is not None:
         return failed(kit.frozen, explain_failure(kit, running.process, files, result), running.log, measurement)
+    wrong = what_is_wrong(measurement.quality.cost) if measurement.quality is not None else None
+    if wrong is not None and launch.is_baseline:
+        kit.observer.note(f"quality: the baseline does not repeat its own answers: {wrong}")
+    elif wrong is not None:
+        explanation = Explanation(outcome=Outcome.WRONG_OUTPUT, reason=wrong)
+        return failed(kit.frozen, explanation, running.log, measurement)
     # What is not as asked in the baseline too is no fault of this configuration.
     known = launch.reference.signs if launch.reference is not None else ()
     new_signs = [sign for sign in measurement.signs if sign not in known]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.domain.quality import Reply
 
 
 class EngineClient(Protocol):
@@ -32,4 +33,14 @@ class EngineClient(Protocol):
         Without `reuse_prefix` the whole prompt must be computed (a cold prefill). `slot` asks for a fixed slot, so
         that the next request finds its prefix there. `first_token_s` bounds the silence before the first token,
         `stall_s` that between two tokens. Whatever goes wrong is returned, not raised.
+        """
+
+    def answer(
+        self, prompt: str, *, predict_tokens: int, top_tokens: int, limit_s: float, slot: int | None = None
+    ) -> Reply | RequestFailure:
+        """A short greedy answer, with the `top_tokens` most probable first tokens and their log probabilities.
+
+        The probabilities are those before sampling, over the whole vocabulary. An engine that cannot tell them leaves
+        them out (None) and still answers. Whatever of the prompt is in the cache is taken from there. `limit_s` bounds
+        the whole answer. Whatever goes wrong is returned, not raised.
         """

@@ -16,12 +16,14 @@ from functools import lru_cache
 from itertools import groupby
 
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
+from tuner.domain.quality import QualityResult
 from tuner.domain.spread import median_interval, outliers
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
 from tuner.workload.patience import Patience
 from tuner.workload.precision import Precision
-from tuner.workload.texts import instruction, mixed_document, opening, salt
+from tuner.workload.quality import QualityRun
+from tuner.workload.texts import instruction, mixed_document, needles, opening, salt
 
 RequestLog = Callable[[str, bool, RequestTiming | RequestFailure], None]
 """Called for every request with the cell's name, whether it counts (warm-ups do not), and what came of it."""
@@ -44,6 +46,8 @@ class WorkloadResult:
     failed_cell: str | None = None
     cut_short: str | None = None
     """Why the cells that are missing were not measured, if they were left out on purpose."""
+    quality: QualityResult | None = None
+    """What the answers were worth; None where the pass ended early."""
     deepest_answered: int | None = None
     """The longest cold prompt that was answered, in tokens with its answer."""
 
@@ -63,6 +67,7 @@ class WorkloadRun:
         precision: Precision | None = None,
         hopeless: Callable[[Sequence[CellResult]], str | None] = lambda _: None,
         after_cell: Callable[[str], None] = lambda _: None,
+        quality: QualityRun | None = None,
     ) -> None:
         """Prepares a pass.
 
@@ -76,6 +81,7 @@ class WorkloadRun:
             precision: how often each cell is measured; without it as often as the workload says, and no more.
             hopeless: asked after every cell with what was measured so far; a reason ends the pass.
             after_cell: told the name of every cell that was measured.
+            quality: asks behind the deepest text while it is in the cache, and alone once all cells are measured.
         """
         self._client = client
         self._workload = workload
@@ -87,6 +93,9 @@ class WorkloadRun:
         self._precision = precision or Precision(least=workload.repeats, most=workload.repeats)
         self._hopeless = hopeless
         self._after_cell = after_cell
+        self._quality = quality
+        self._deepest = max((cell.depth, -cell.streams) for cell in workload.cells)
+        self._prefixes: dict[tuple[int, str], str] = {}
         self._result = WorkloadResult()
 
     def measure(self) -> WorkloadResult:
@@ -102,9 +111,18 @@ class WorkloadRun:
                 self._result.cut_short = self._hopeless(self._result.cells)
                 if self._result.cut_short is not None:
                     return self._result
+            if self._quality is not None and self._result.failure is None and (depth, -streams) == self._deepest:
+                self._note_failure(self._quality.ask_deep(self._prefix(depth, _first_stream(streams)), depth))
             if self._result.failure is not None:
-                break
+                return self._result
+        if self._quality is not None:
+            self._note_failure(self._quality.ask_alone())
+            self._result.quality = self._quality.result()
         return self._result
+
+    def _note_failure(self, failure: RequestFailure | None) -> None:
+        if failure is not None:
+            self._result.failure, self._result.failed_cell = failure, "quality"
 
     def _warm_up(self) -> bool:
         """Short requests until the server gets no faster: the first ones compile kernels and wake the clocks."""
@@ -225,9 +243,17 @@ class WorkloadRun:
         return clocked
 
     def _prefix(self, depth: int, part: str) -> str:
-        """About `depth` tokens of salted text that no other launch has seen."""
-        salted = salt(f"{self._salt_key}/{depth}/{part}")
-        return self._client.truncate(f"{salted}\n\n{_document(depth)}", depth)
+        """About `depth` tokens of salted text that no other launch has seen, with needles hidden where it is long."""
+        known = self._prefixes.get((depth, part))
+        if known is not None:
+            return known
+        salted = f"{salt(f'{self._salt_key}/{depth}/{part}')}\n\n{_document(depth)}"
+        if depth < needles.LEAST_DEPTH:
+            text = self._client.truncate(salted, depth)
+        else:
+            text = needles.hide_needles(self._client.truncate(salted, depth - needles.ROOM))
+        self._prefixes[depth, part] = text
+        return text
 
     def _prompt(self, prefix: str, cell: Cell, variant: int) -> str:
         request, beginning = _question(cell.content, variant)
@@ -236,6 +262,8 @@ class WorkloadRun:
     def _accept(self, name: str, counts: bool, answer: RequestTiming | RequestFailure) -> RequestTiming | None:
         with self._log_lock:
             self._log(name, counts, answer)
+        if self._quality is not None and counts and isinstance(answer, RequestTiming):
+            self._quality.hear(name, answer.text)
         if isinstance(answer, RequestFailure):
             self._result.failure = answer
             self._result.failed_cell = name
@@ -246,6 +274,11 @@ class WorkloadRun:
         if cold.cached_tokens == 0:
             reached = cold.prompt_tokens + cold.completion_tokens
             self._result.deepest_answered = max(self._result.deepest_answered or 0, reached)
+
+
+def _first_stream(streams: int) -> str:
+    """The part whose text lies in slot 0."""
+    return "single" if streams == 1 else "stream 0"
 
 
 @lru_cache(maxsize=8)

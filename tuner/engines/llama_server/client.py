@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.domain.quality import Reply
 from tuner.engines.silence import SilenceWatch
 
-_KEPT_TEXT = 400
-"""Characters of an answer that are kept for a person to look at."""
+_KEPT_TEXT = 2000
+"""Characters of an answer that are kept: for a person to look at, and to see whether it goes round in circles."""
 
 
 class LlamaServerClient:
@@ -132,6 +133,44 @@ class LlamaServerClient:
             told = torn if isinstance(error, ValueError) else str(error) or type(error).__name__
             return RequestFailure(kind="connection_lost", detail=told)
 
+    def answer(
+        self, prompt: str, *, predict_tokens: int, top_tokens: int, limit_s: float, slot: int | None = None
+    ) -> Reply | RequestFailure:
+        """See `tuner.workload.client.EngineClient`."""
+        body: dict[str, Any] = {
+            "prompt": prompt,
+            "n_predict": predict_tokens,
+            # An answer that ends before it begins would have no first token.
+            "ignore_eos": True,
+            "temperature": 0.0,
+            "seed": 1,
+            "cache_prompt": True,
+            "n_probs": top_tokens,
+        }
+        if slot is not None:
+            body["id_slot"] = slot
+        started = time.perf_counter()
+        try:
+            reply = self._http.post("/completion", json=body, timeout=httpx.Timeout(10.0, read=limit_s))
+            if reply.status_code != 200:
+                return _refusal(reply.status_code, reply.content)
+            told = reply.json()
+        except httpx.ReadTimeout:
+            return RequestFailure(kind="no_first_token", detail=f"no answer within {limit_s:.0f} s")
+        except (httpx.HTTPError, ValueError) as error:
+            return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
+        if "content" not in told:
+            return _refusal(reply.status_code, reply.content)
+        timings = told.get("timings", {})
+        cached, computed = timings.get("cache_n"), timings.get("prompt_n")
+        return Reply(
+            text=told["content"],
+            first_token=_first_token(told.get("completion_probabilities")),
+            prompt_tokens=None if computed is None else computed + (cached or 0),
+            cached_tokens=cached,
+            total_ms=1000 * (time.perf_counter() - started),
+        )
+
     def _get(self, path: str) -> Any:
         """The JSON at `path`; None where the server has no such page."""
         try:
@@ -196,6 +235,14 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         if line.startswith(("data: {", "error: {")):
             yield json.loads(line.split(": ", 1)[1])
+
+
+def _first_token(probabilities: Any) -> dict[int, float] | None:
+    """Token -> log probability at the answer's first place; tokens that have none are left out."""
+    if not probabilities:
+        return None
+    top = probabilities[0].get("top_logprobs") or []
+    return {entry["id"]: entry["logprob"] for entry in top if entry.get("logprob") is not None} or None
 
 
 def _refusal(status: int, body: bytes) -> RequestFailure:
