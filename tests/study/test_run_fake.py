@@ -96,6 +96,19 @@ def test_figures_can_be_computed_again_from_the_raw_requests(bench: Bench) -> No
             assert cold.cached_tokens == 0
             assert result.prefill_tps == pytest.approx(1000 * cold.prompt_tokens / (cold.prefill_ms or 0))
             assert result.ttft_ms == cold.ttft_ms
+            warm = [each.ttft_ms for each in timings[1:]]
+            assert result.warm_ttft_ms == pytest.approx(statistics.median(warm))
+            gaps = sorted(gap for each in timings for gap in each.gaps_ms)
+            assert len(gaps) == 3 * 7, "eight tokens have seven gaps"
+            assert result.inter_token_p50_ms == gaps[10]
+            assert result.inter_token_p95_ms == gaps[19]
+            assert result.prompt_tokens == tuple(each.prompt_tokens for each in timings)
+            assert result.cached_tokens[0] == 0
+            assert all(cached is not None and cached >= 60 for cached in result.cached_tokens[1:])
+            assert result.finish_reasons == ("limit",) * 3
+            drafted = sum(each.draft_tokens or 0 for each in timings)
+            accepted = sum(each.accepted_tokens or 0 for each in timings)
+            assert result.acceptance_length == (pytest.approx(24 / (24 - accepted)) if drafted else None)
             # The prompts are as deep as they claim, and no two are alike.
             assert cold.prompt_tokens >= result.cell.depth
 

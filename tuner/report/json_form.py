@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import TrialRecord
+from tuner.report.requests_told import acceptance_by_content, ttft_by_depth
 from tuner.report.selection import Recommendation, baseline_of, candidates
 from tuner.report.tables import decode_by_content, prefill_by_depth
 
@@ -45,6 +46,14 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
                 content: {str(depth): speed for depth, speed in at.items()}
                 for content, at in decode_by_content(recommendation.trials, frozen.workload).items()
             },
+            "ttft_ms": {str(d): told for d, told in ttft_by_depth(recommendation.trials, frozen.workload).items()},
+            "acceptance": {
+                content: {str(depth): told for depth, told in at.items()}
+                for content, at in acceptance_by_content(recommendation.trials, frozen.workload).items()
+            },
+            "cells": [{"name": r.cell.name, **r.model_dump(mode="json")} for r in measurement.cells]
+            if measurement
+            else [],
             "context_tokens": measurement.actual.context_per_slot if measurement else None,
             "proven_context_tokens": measurement.proven_context if measurement else None,
             "buffers_mib": measurement.actual.buffers_mib if measurement else {},

@@ -10,6 +10,7 @@ from tuner.domain.measurement import Measurement
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Workload
 from tuner.report.cards import card_lines
+from tuner.report.requests_told import content_name, request_lines
 from tuner.report.selection import Recommendation
 
 
@@ -49,8 +50,7 @@ def decode_by_content(trials: Sequence[TrialRecord], workload: Workload) -> dict
             and result.decode_tps is not None
         ]
         if found:
-            name = cell.content.value + (f" x{cell.streams}" if cell.streams > 1 else "")
-            table.setdefault(name, {})[cell.depth] = statistics.median(found)
+            table.setdefault(content_name(cell), {})[cell.depth] = statistics.median(found)
     return table
 
 
@@ -93,6 +93,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
         content, _, streams = name.partition(" x")
         if content in wanted and int(streams or 1) == recommendation.profile.streams:
             lines.append(f"  decode    {name:<13}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
+    lines += request_lines(recommendation.trials, workload, recommendation.profile)
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))

@@ -18,6 +18,7 @@ from itertools import groupby
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
+from tuner.workload.figures import with_figures
 from tuner.workload.patience import Patience
 from tuner.workload.texts import instruction, mixed_document, opening, salt
 
@@ -128,7 +129,8 @@ class WorkloadRun:
                     cold = timing
                     self._note_depth(timing)
             is_first = cell is cells[0]
-            yield _single_result(cell, timings, cold if is_first else None, depth, time.monotonic() - started)
+            single = _single_result(cell, timings, cold if is_first else None, depth, time.monotonic() - started)
+            yield with_figures(single, timings)
 
     def _request(self, cell: Cell, prompt: str, *, reuse_prefix: bool) -> RequestTiming | None:
         answer = self._client.generate(
@@ -165,7 +167,7 @@ class WorkloadRun:
             timings = self._together(cell, prompts, slots)
             if timings is None:
                 return
-            yield _parallel_result(cell, timings, time.monotonic() - began)
+            yield with_figures(_parallel_result(cell, timings, time.monotonic() - began), [c.timing for c in timings])
 
     def _together(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> list[_Clocked] | None:
         def one(prompt: str, slot: int | None) -> tuple[float, RequestTiming | RequestFailure]:
@@ -256,7 +258,6 @@ def _single_result(
         client_decode_tps=statistics.median(client) if client else None,
         prefill_tps=cold.prefill_tps if cold is not None and proven_cold else None,
         ttft_ms=cold.ttft_ms if cold is not None and proven_cold else None,
-        acceptance_rate=_acceptance(timings),
         decode_tps_samples=tuple(decode),
         generated_tokens=sum(timing.completion_tokens for timing in timings),
         prefix_reused=all((timing.cached_tokens or 0) >= depth // 2 for timing in reused) if reused else None,
@@ -272,14 +273,7 @@ def _parallel_result(cell: Cell, clocked: list[_Clocked], seconds: float) -> Cel
         cell=cell,
         decode_tps=total,
         client_decode_tps=total,
-        acceptance_rate=_acceptance([c.timing for c in clocked]),
         decode_tps_samples=tuple(c.timing.decode_tps for c in clocked if c.timing.decode_tps is not None),
         generated_tokens=sum(c.timing.completion_tokens for c in clocked),
         seconds=round(seconds, 3),
     )
-
-
-def _acceptance(timings: list[RequestTiming]) -> float | None:
-    drafted = sum(timing.draft_tokens or 0 for timing in timings)
-    accepted = sum(timing.accepted_tokens or 0 for timing in timings)
-    return accepted / drafted if drafted else None

@@ -148,18 +148,23 @@ class _Stream:
     started: float
     first: float | None = None
     last: float | None = None
+    gaps: list[float] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     timings: dict[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
 
     def take(self, event: dict[str, Any]) -> None:
-        self.last = time.perf_counter()
+        before, self.last = self.last, time.perf_counter()
         if event.get("content") or event.get("tokens"):
-            self.first = self.first or self.last
+            # A special token, such as one that opens a model's thinking, has no text: it is a token all the same.
+            if self.first is None:
+                self.first = self.last
+            elif before is not None:
+                self.gaps.append(self.last - before)
             self.text.append(event.get("content", ""))
         self.timings = event.get("timings", self.timings)
         if event.get("stop"):
-            self.finish_reason = event.get("stop_type", "stop")
+            self.finish_reason = "truncated" if event.get("truncated") else event.get("stop_type", "stop")
 
     def decoding_s(self) -> float:
         """Seconds from the first token to the last."""
@@ -186,6 +191,7 @@ class _Stream:
             accepted_tokens=timings.get("draft_n_accepted"),
             ttft_ms=1000 * (self.first - self.started),
             total_ms=1000 * (self.last - self.started),
+            gaps_ms=tuple(round(1000 * gap, 3) for gap in self.gaps),
             finish_reason=self.finish_reason,
             text="".join(self.text)[:_KEPT_TEXT],
         )
