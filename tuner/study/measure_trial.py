@@ -11,6 +11,7 @@ from tuner.domain.gpu import GpuReading, GpuUse
 from tuner.domain.measurement import ActualSettings, Measurement
 from tuner.domain.verdict import Explanation, Outcome, Verdict
 from tuner.study.collapse import collapse_signs, slow_everywhere
+from tuner.study.cross_check import disagreements
 from tuner.study.failures import explain_failure
 from tuner.study.hopeless import Hopeless, HopelessCheck, never
 from tuner.study.judge import constraints, failed
@@ -111,6 +112,7 @@ def _with_signs(kit: Kit, launch: Launch, running: Running, measurement: Measure
         *measurement.observations,
         *kit.engine.observations(log_text),
         *slow_everywhere(measurement, launch.reference),
+        *disagreements(measurement.cells),
         *throttled(measurement.gpus),
     ]
     return measurement.model_copy(update={"signs": tuple(signs), "observations": tuple(observations)})
