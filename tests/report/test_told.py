@@ -34,7 +34,7 @@ def test_the_keys_of_best_are_those_that_scripts_rely_on() -> None:
     study = frozen()
     told = best_json("night", study, recommend(study, [BASE, FAST], confirmed()))
     assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert told.keys() == {"schema_version", "study", "profiles"}
+    assert told.keys() == {"schema_version", "study", "sampling", "profiles"}
     assert (told["schema_version"], told["study"]) == (1, "night")
     (best,) = told["profiles"]
     assert best.keys() == {

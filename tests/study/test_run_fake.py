@@ -293,3 +293,33 @@ about = "Attention."
     assert set(best(bench)) == {"typing", "chat"}
     cells = {result.cell.name for result in (records[0].measurement.cells if records[0].measurement else ())}
     assert {"prose-en@32", "code@96"} <= cells
+
+
+def test_own_prompts_and_sampling_are_measured_in_every_launch(bench: Bench) -> None:
+    asked = ["Alpha, who are you?", "Bravo, who are you?", "Charlie, who are you?"]
+    chats = [{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": t}]} for t in asked]
+    prompts = bench.file("mine.jsonl", "\n".join(json.dumps(chat) for chat in chats))
+    words = bench.quick("--trials", "2", "--confirm-rounds", "2", "--repeats", "4", "--prompts", str(prompts))
+    said = bench.tuner(*words, "--sampling", "temperature=0.7,top_p=0.9")
+    assert said.code == 0, said.err
+    assert "3 prompts of your own" in said.out
+    assert "sampling  temperature 0.7, top_p 0.9" in said.out
+    prompts.unlink()
+    again = bench.tuner("run", "s", "--trials", "3")
+    assert again.code == 0, again.err
+
+    for record in [*bench.records(), *bench.records("confirm")]:
+        assert not {"--temp", "--top-p", "--sampling"} & set(argv(record))
+        assert record.measurement is not None
+        (own,) = (result for result in record.measurement.cells if result.cell.content.value == "own")
+        assert own.cell.name == "own@64"
+        assert len(own.finish_reasons) == 4
+        assert own.prefix_reused is True, "it stands behind the depth's prefix like every other content"
+    told = json.loads(bench.tuner("best", "s", "--json").out)
+    assert told["sampling"] == {"temperature": 0.7, "top_p": 0.9}
+    assert {"quick", "own-prompts"} == {profile["name"] for profile in told["profiles"]}
+    # Prompts of unlike content have answers of their own; the fourth repeat asks the first one again.
+    lines = (bench.study() / bench.records()[0].folder / "requests.jsonl").read_text().splitlines()
+    texts = [one["text"] for one in map(json.loads, lines) if one["cell"] == "own@64" and one["counts"]]
+    assert len(set(texts)) == 3
+    assert texts[0] == texts[3]

@@ -20,6 +20,7 @@ def best_json(name: str, frozen: FrozenStudy, recommendations: list[Recommendati
     return {
         "schema_version": SCHEMA_VERSION,
         "study": name,
+        "sampling": frozen.workload.sampling.given(),
         "profiles": [_profile_json(frozen, recommendation) for recommendation in recommendations],
     }
 

@@ -94,6 +94,8 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
         if content in wanted and int(streams or 1) == recommendation.profile.streams:
             lines.append(f"  decode    {name:<13}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
     lines += request_lines(recommendation.trials, workload, recommendation.profile)
+    if workload.sampling.given():
+        lines.append(f"  sampling  {workload.sampling}, in the measured requests alone")
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))

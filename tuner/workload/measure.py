@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
@@ -71,6 +71,7 @@ class WorkloadRun:
             after_cell: told the name of every cell that was measured.
         """
         self._client = client
+        self._generate = partial(client.generate, sampling=workload.sampling)
         self._workload = workload
         self._salt_key = salt_key
         self._slots = slots
@@ -100,7 +101,7 @@ class WorkloadRun:
 
     def _warm_up(self) -> bool:
         prompt = self._prompt(salt(f"{self._salt_key}/warm-up"), self._workload.cells[0], 0)
-        answer = self._client.generate(
+        answer = self._generate(
             prompt,
             predict_tokens=_WARM_UP_TOKENS,
             reuse_prefix=False,
@@ -133,7 +134,7 @@ class WorkloadRun:
             yield with_figures(single, timings)
 
     def _request(self, cell: Cell, prompt: str, *, reuse_prefix: bool) -> RequestTiming | None:
-        answer = self._client.generate(
+        answer = self._generate(
             prompt,
             predict_tokens=self._workload.predict_tokens,
             reuse_prefix=reuse_prefix,
@@ -153,7 +154,7 @@ class WorkloadRun:
             began = time.monotonic()
             prompts = [self._prompt(prefix, cell, index) for index, prefix in enumerate(prefixes)]
             for prompt, slot in zip(prompts, slots, strict=True):
-                fill = self._client.generate(
+                fill = self._generate(
                     prompt,
                     predict_tokens=2,
                     reuse_prefix=True,
@@ -172,7 +173,7 @@ class WorkloadRun:
     def _together(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> list[_Clocked] | None:
         def one(prompt: str, slot: int | None) -> tuple[float, RequestTiming | RequestFailure]:
             started = time.perf_counter()
-            answer = self._client.generate(
+            answer = self._generate(
                 prompt,
                 predict_tokens=self._workload.predict_tokens,
                 reuse_prefix=True,
@@ -199,6 +200,9 @@ class WorkloadRun:
         return self._client.truncate(f"{salted}\n\n{_document(depth)}", depth)
 
     def _prompt(self, prefix: str, cell: Cell, variant: int) -> str:
+        if cell.content is Content.OWN:
+            own = self._workload.conversations
+            return self._client.render(own[variant % len(own)].behind(prefix), "")
         request, beginning = _question(cell.content, variant)
         return self._client.render(f"{prefix}\n\n{request}", beginning)
 

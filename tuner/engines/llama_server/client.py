@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.domain.sampling import GREEDY, Sampling
 from tuner.engines.silence import SilenceWatch
 
 _KEPT_TEXT = 400
@@ -59,13 +60,14 @@ class LlamaServerClient:
             any(known) if known else None,
         )
 
-    def render(self, message: str, opening: str) -> str:
-        """The chat template's prompt for one user message; the bare message where the server has no template."""
+    def render(self, message: str | Sequence[Mapping[str, Any]], opening: str) -> str:
+        """The chat template's prompt; the bare texts where the server has no template, or one that refuses the chat."""
+        messages = [{"role": "user", "content": message}] if isinstance(message, str) else list(message)
         try:
-            reply = self._http.post("/apply-template", json={"messages": [{"role": "user", "content": message}]})
+            reply = self._http.post("/apply-template", json={"messages": messages})
             prompt = str(reply.raise_for_status().json()["prompt"])
         except (httpx.HTTPError, KeyError, ValueError):
-            prompt = message + "\n"
+            prompt = "\n\n".join(str(each["content"]) for each in messages if each.get("content")) + "\n"
         return prompt + opening
 
     def truncate(self, text: str, tokens: int) -> str:
@@ -90,6 +92,7 @@ class LlamaServerClient:
         stall_s: float,
         limit_s: float,
         slot: int | None = None,
+        sampling: Sampling = GREEDY,
     ) -> RequestTiming | RequestFailure:
         """See `tuner.workload.client.EngineClient`."""
         body: dict[str, Any] = {
@@ -98,6 +101,7 @@ class LlamaServerClient:
             "ignore_eos": True,
             "temperature": 0.0,
             "seed": 1,
+            **sampling.given(),
             "stream": True,
             "cache_prompt": reuse_prefix,
             # Every event then carries the engine's timings: a request that is cut off has them too.
