@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tests.comparison.agreement import joint_ratio, speeds
@@ -69,21 +70,23 @@ class Place:
 
 
 def by_the_tuner(place: Place) -> Speed:
-    """One pass as a trial makes it."""
+    """Passes as a trial makes them, each with one cold prompt."""
     cell = Cell(content=Content.PROSE_EN, depth=place.asked.depth)
-    workload = Workload(cells=(cell,), predict_tokens=place.asked.tokens, repeats=place.asked.repeats)
+    workload = Workload(cells=(cell,), predict_tokens=place.asked.tokens)
     client = LlamaServerClient(place.url)
-    run = WorkloadRun(
-        client, workload, salt_key=str(time.time_ns()), slots=1, log=lambda *_: None, patience=Patience()
-    )  # fmt: skip
-    result = run.measure()
+    passes = []
+    for _ in range(place.asked.repeats):
+        salt = str(time.time_ns())
+        run = WorkloadRun(client, workload, salt_key=salt, slots=1, log=lambda *_: None, patience=Patience())
+        result = run.measure()
+        assert result.failure is None, result.failure
+        (measured,) = result.cells
+        assert measured.prefill_tps is not None
+        assert measured.decode_tps is not None
+        place.prompt_tokens = measured.prompt_tokens[0]
+        passes.append(Speed(measured.prefill_tps, measured.decode_tps))
     client.close()
-    assert result.failure is None, result.failure
-    (measured,) = result.cells
-    assert measured.prefill_tps is not None
-    assert measured.decode_tps is not None
-    place.prompt_tokens = measured.prompt_tokens[0]
-    return Speed(measured.prefill_tps, measured.decode_tps)
+    return Speed(median(each.prefill for each in passes), median(each.decode for each in passes))
 
 
 def by_benchy(place: Place) -> Speed:
@@ -102,9 +105,9 @@ def by_benchy(place: Place) -> Speed:
 
 
 def benchy_speed(report: dict[str, Any]) -> Speed:
-    """The mean speeds in llama-benchy's JSON report."""
+    """The median speeds in llama-benchy's JSON report. It prints means, which one disturbed request moves."""
     (run,) = report["benchmarks"]
-    return Speed(run["pp_throughput"]["mean"], run["tg_throughput"]["mean"])
+    return Speed(median(run["pp_throughput"]["values"]), median(run["tg_throughput"]["values"]))
 
 
 def by_llama_bench(place: Place) -> Speed:
@@ -117,7 +120,13 @@ def by_llama_bench(place: Place) -> Speed:
     )
     env = {**os.environ, **ENV}
     texts = [subprocess.run([*base, *test], check=True, env=env, capture_output=True).stdout for test in tests]
-    return Speed(*(json.loads(text)[0]["avg_ts"] for text in texts))
+    return Speed(*map(llama_bench_speed, texts))
+
+
+def llama_bench_speed(report: bytes) -> float:
+    """The median of the samples in llama-bench's JSON report of one test, in tokens a second."""
+    (test,) = json.loads(report)
+    return float(median(test["samples_ts"]))
 
 
 def main() -> int:
@@ -223,7 +232,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--bench-flags", default=f"-t {threads}", help="of llama-bench: the same, as it spells them")
     parser.add_argument("--depth", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=2, help="requests of a client in one round")
+    parser.add_argument("--repeats", type=int, default=3, help="requests of a client in one round; their median counts")
     parser.add_argument("--rounds", type=int, default=8)
     asked = parser.parse_args(words)
     if asked.rounds < 2 or not (asked.benchy or asked.llama_bench):

@@ -12,7 +12,7 @@ import pytest
 from gguf import GGUFWriter
 
 from tests.comparison.agreement import joint_ratio, speeds
-from tests.comparison.compare_clients import Speed, benchy_speed, table
+from tests.comparison.compare_clients import Speed, benchy_speed, llama_bench_speed, table
 from tests.comparison.spm_tokenizer import write_tokenizer
 
 
@@ -58,9 +58,11 @@ def test_the_table_says_who_disagrees() -> None:
     assert "DIFFER" in lines[-1]
 
 
-def test_a_report_of_llama_benchy() -> None:
-    run = {"prompt_size": 599, "pp_throughput": {"mean": 240.0, "values": []}, "tg_throughput": {"mean": 30.0}}
-    assert benchy_speed({"version": "0.4.0", "benchmarks": [run]}) == Speed(240.0, 30.0)
+def test_reports_of_other_clients_are_read_by_their_medians() -> None:
+    run = {"pp_throughput": {"mean": 1.0, "values": [240.0, 90.0, 241.0]}, "tg_throughput": {"values": [30.0, 31.0]}}
+    assert benchy_speed({"version": "0.4.0", "benchmarks": [run]}) == Speed(240.0, 30.5)
+    test = {"n_prompt": 599, "n_gen": 0, "avg_ts": 1.0, "samples_ts": [240.0, 90.0, 241.0]}
+    assert llama_bench_speed(json.dumps([test]).encode()) == 240.0
 
 
 def test_a_tokenizer_is_read_out_of_a_model(tmp_path: Path) -> None:
