@@ -81,6 +81,22 @@ def test_with_one_depth_shallow_and_deep_are_the_same() -> None:
     assert both.cells((1024,)) == [Cell(content=Content.CODE, depth=1024)]
 
 
+@pytest.mark.parametrize(
+    ("depths", "shares"),
+    [
+        ((1, 2, 3), {1: 0.125, 2: 0.5, 3: 0.375}),
+        ((1, 2, 3, 4), {1: 0.125, 2: 0.125, 3: 0.375, 4: 0.375}),
+        (tuple(range(1, 9)), dict.fromkeys(range(1, 5), 0.0625) | dict.fromkeys(range(5, 9), 0.1875)),
+    ],
+)
+def test_of_many_depths_each_half_shares_a_weight(depths: tuple[int, ...], shares: dict[int, float]) -> None:
+    assert profile(depths={"shallow": 1, "deep": 3}).depth_weights(depths) == pytest.approx(shares)
+    deep = profile(depths={"deep": 1}).depth_weights(depths)
+    assert sum(deep.values()) == pytest.approx(1)
+    assert min(deep) == depths[len(depths) // 2], "what is only deep needs no shallow cells"
+    assert list(deep) == sorted(deep)
+
+
 def test_streams_are_scored_by_cells_of_that_many_streams() -> None:
     two = profile(streams=2, prefill=0)
     assert {cell.streams for cell in two.cells(DEPTHS)} == {2}

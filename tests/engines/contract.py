@@ -24,6 +24,7 @@ from tuner.domain.errors import EngineNotFound, MissingFile, UnknownFlag
 from tuner.domain.facts import EngineFacts
 from tuner.domain.measurement import RequestFailure, RequestTiming
 from tuner.domain.quality import Reply
+from tuner.domain.sampling import Sampling
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
 from tuner.process.engine_process import EngineProcess
@@ -208,6 +209,32 @@ class EngineContract:
         prompt = running.client.render("What is the heron?", "The heron")
         assert "What is the heron?" in prompt
         assert prompt.endswith("The heron")
+
+    def test_a_whole_chat_is_rendered(self, running: Running) -> None:
+        said = ["Be brief.", "What is the heron?", "A bird.", "And the miller?"]
+        roles = ["system", "user", "assistant", "user"]
+        chat = [{"role": role, "content": text} for role, text in zip(roles, said, strict=True)]
+        prompt = running.client.render(chat, "The miller")
+        places = [prompt.index(text) for text in said]
+        assert places == sorted(places)
+        assert prompt.endswith("The miller")
+
+    def test_a_user_may_sample(self, running: Running) -> None:
+        sampling = Sampling(temperature=0.8, top_p=0.9, top_k=20, min_p=0.01, presence_penalty=0.1, seed=3)
+        timing = running.client.generate(
+            "Sampled. " + TEXT[:200], predict_tokens=12, reuse_prefix=False, first_token_s=PATIENCE_S,
+            stall_s=PATIENCE_S, limit_s=60.0, slot=0, sampling=sampling,
+        )  # fmt: skip
+        assert isinstance(timing, RequestTiming), timing
+        assert timing.completion_tokens == 12
+
+    def test_the_arrival_of_every_piece_is_timed(self, running: Running) -> None:
+        timing = running.timing("Pieces. " + TEXT[:200], predict_tokens=24)
+        # A character of several tokens arrives as one piece.
+        assert 1 <= len(timing.gaps_ms) <= 23
+        assert all(gap >= 0 for gap in timing.gaps_ms)
+        assert sum(timing.gaps_ms) <= timing.total_ms - timing.ttft_ms + 1
+        assert timing.finish_reason
 
     def test_a_cold_request_computes_all_of_its_prompt(self, running: Running) -> None:
         prompt = running.client.truncate("Cold. " + TEXT, 200)

@@ -45,7 +45,7 @@ def serve(settings: dict[str, Any], rig: Rig) -> int:
         loading.load(journal, measured, settings, path, faults, scale)
     except loading.LoadFailed:
         return _give_up(journal, "model loading error")
-    _end_on_signals(journal, measured, ignore_sigterm="ignore_sigterm" in faults)  # before /health says that it is ready
+    _end_on_signals(journal, measured, ignore_sigterm="ignore_sigterm" in faults)  # before /health is 200
     service.model = _loaded(settings, measured, faults, journal, path, scale)
     for slot in service.model.slots.all:
         journal.say("slot load_model", f"id {slot.id:2} | task -1 | new slot, n_ctx = {service.model.slots.context}")

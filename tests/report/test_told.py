@@ -34,7 +34,7 @@ def test_the_keys_of_best_are_those_that_scripts_rely_on() -> None:
     study = frozen()
     told = best_json("night", study, recommend(study, [BASE, FAST], confirmed()))
     assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert told.keys() == {"schema_version", "study", "profiles"}
+    assert told.keys() == {"schema_version", "study", "sampling", "profiles"}
     assert (told["schema_version"], told["study"]) == (1, "night")
     (best,) = told["profiles"]
     assert best.keys() == {
@@ -45,8 +45,8 @@ def test_the_keys_of_best_are_those_that_scripts_rely_on() -> None:
     assert best["command"] == {"argv": ["engine", "--chunk=512", "--cache=f16"], "env": {}}
     assert best["command_line"] == "engine --chunk=512 --cache=f16"
     assert best["metrics"].keys() == {
-        "prefill_tps", "decode_tps", "context_tokens", "proven_context_tokens", "buffers_mib", "host_rss_peak_mib",
-        "gpus", "quality",
+        "prefill_tps", "decode_tps", "ttft_ms", "acceptance", "cells", "context_tokens", "proven_context_tokens",
+        "buffers_mib", "host_rss_peak_mib", "gpus", "quality",
     }  # fmt: skip
     assert best["metrics"]["prefill_tps"] == {"512": 1500.0, "8192": 1500.0}
     assert best["metrics"]["decode_tps"] == {"code": {"512": 60.0, "8192": 60.0}}

@@ -60,7 +60,7 @@ def test_a_users_profile_replaces_the_one_of_its_name_and_adds_others(own: Path)
 def test_profiles_are_selected_in_the_order_they_were_named(own: Path) -> None:
     profiles = read_profiles(SHIPPED / "profiles.toml", own)
     assert [p.name for p in select_profiles(profiles, ("mine", "chat"))] == ["mine", "chat"]
-    assert [p.name for p in select_profiles(profiles, ())] == list(profiles)
+    assert [p.name for p in select_profiles(profiles, ())] == [name for name in profiles if name != "own-prompts"]
 
 
 def test_an_unknown_profile_is_told_with_the_nearest(own: Path) -> None:

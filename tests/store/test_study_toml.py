@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.builders import definition
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, MissingFile
+from tuner.domain.sampling import Sampling
 from tuner.store.study_toml import read_definition, write_definition
 
 odd = st.one_of(
@@ -35,8 +36,17 @@ definitions = st.builds(
     profiles=st.lists(odd, max_size=2).map(tuple),
     profiles_file=st.none() | odd,
     ctx_min=st.none() | st.integers(1, 10**9),
-    depths=st.lists(st.integers(1, 10**6), max_size=2).map(tuple),
-    predict_tokens=st.integers(2, 10**6),
+    depths=st.lists(st.integers(1, 10**6), max_size=8).map(tuple),
+    prompts=st.none() | odd,
+    sampling=st.builds(
+        Sampling,
+        temperature=st.floats(0.001, 2),
+        top_p=st.none() | st.floats(0.001, 1),
+        top_k=st.none() | st.integers(0, 100),
+        seed=st.none() | st.integers(0, 2**32 - 1),
+    )
+    | st.just(Sampling()),
+    predict_tokens=st.none() | st.integers(2, 10**6),
     repeats=st.integers(1, 100),
     decode_limit_s=numbers,
     hours=st.none() | numbers,
@@ -85,7 +95,7 @@ def test_nothing_pasted_differs_from_an_empty_command(tmp_path: Path) -> None:
         ({"# hours =": "hours = inf"}, "hours"),
         ({"# hours =": "hours = nan"}, "hours"),
         ({"decode_limit_s = 60.0": "decode_limit_s = inf"}, "decode_limit_s"),
-        ({"depths = []": "depths = [1, 2, 3]"}, "depths"),
+        ({"depths = []": "depths = [1, 2, 3, 4, 5, 6, 7, 8, 9]"}, "depths"),
         ({"# ctx_min =": 'ctx_min = "much"'}, "ctx_min"),
     ],
 )

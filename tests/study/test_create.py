@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, EngineNotFound, MissingFile, UnknownFlag
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import Owner
+from tuner.domain.sampling import GREEDY, Sampling
 from tuner.domain.space import SearchSpace
 from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content
 from tuner.engines.llama_server.engine import LlamaServer
@@ -217,11 +219,33 @@ def test_the_workload_is_the_union_of_what_the_profiles_need(models: dict[str, s
 def test_depths_suit_the_machine_and_the_least_context(models: dict[str, str]) -> None:
     assert depths(frozen(models["plain"])) == (256, 1024)
     assert depths(frozen(models["plain"], rig="two_gpus")) == (512, 8192)
-    room = 8192 - 128 - INSTRUCTION_TOKENS
+    room = 8192 - 256 - INSTRUCTION_TOKENS
     assert depths(frozen(models["short"], rig="two_gpus")) == (512, room)
     assert depths(frozen(models["plain"], ctx_min=512)) == (512 - 128 - INSTRUCTION_TOKENS,)
     assert depths(frozen(models["plain"], depths=(2048, 512))) == (512, 2048)
     assert depths(frozen(models["plain"], depths=(512, 512))) == (512,)
+    many = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+    assert depths(frozen(models["plain"], depths=tuple(reversed(many)))) == many
+    ordered = [(cell.streams, cell.depth) for cell in frozen(models["plain"], depths=many).workload.cells]
+    assert ordered == sorted(ordered)
+
+
+def test_answers_are_longer_where_a_gpu_makes_them_cheap(models: dict[str, str]) -> None:
+    assert frozen(models["plain"]).workload.predict_tokens == 128
+    assert frozen(models["plain"], rig="two_gpus").workload.predict_tokens == 256
+
+
+def test_streams_are_cells_of_the_profiles_that_ask_for_them(models: dict[str, str], tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        "schema_version = 1\n"
+        + "".join(
+            f"[profiles.s{n}]\ndecode = 1\ncontents = {{ code = 1 }}\ndepths = {{ shallow = 1 }}\nstreams = {n}\n"
+            for n in (1, 2, 4)
+        )
+    )
+    study = frozen(models["plain"], profiles=("s1", "s2", "s4"), profiles_file=str(own), depths=(256, 1024))
+    assert [cell.name for cell in study.workload.cells] == ["code@256", "code@256x2", "code@256x4"]
 
 
 @pytest.mark.parametrize(
@@ -242,6 +266,58 @@ def test_a_depth_that_cannot_be_measured_is_told(models: dict[str, str], asked: 
 def test_how_it_is_measured_is_as_it_was_asked(models: dict[str, str]) -> None:
     workload = frozen(models["plain"], predict_tokens=32, repeats=3, decode_limit_s=5.0).workload
     assert (workload.predict_tokens, workload.repeats, workload.decode_limit_s) == (32, 3, 5.0)
+    assert workload.sampling == GREEDY
+    sampled = frozen(models["plain"], sampling={"temperature": 0.7, "top_p": 0.95})
+    assert sampled.workload.sampling == Sampling(temperature=0.7, top_p=0.95)
+    assert "sampling: temperature 0.7, top_p 0.95" in sampled.notes
+
+
+# ---- prompts of one's own --------------------------------------------------------------------------------------------
+
+
+def prompts_file(folder: Path, *texts: str) -> str:
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}]}) + "\n" for text in texts))
+    return str(path)
+
+
+def test_own_prompts_become_a_content_and_are_frozen_with_the_study(models: dict[str, str], tmp_path: Path) -> None:
+    study = frozen(models["plain"], profiles=("chat",), prompts=prompts_file(tmp_path, "One?", "Two?"))
+    (tmp_path / "mine.jsonl").unlink()
+    assert [profile.name for profile in study.profiles] == ["chat", "own-prompts"]
+    again = FrozenStudy.model_validate_json(study.model_dump_json())
+    assert [each.messages[0].content for each in again.workload.conversations] == ["One?", "Two?"]
+    assert {cell.depth for cell in study.workload.cells if cell.content is Content.OWN} == {256, 1024}
+    assert any("2 prompts of your own" in note for note in study.notes)
+    everything = frozen(models["plain"], profiles=(), prompts=prompts_file(tmp_path, "One?"))
+    assert "own-prompts" in [profile.name for profile in everything.profiles]
+    assert "own-prompts" not in [profile.name for profile in frozen(models["plain"], profiles=()).profiles]
+    with pytest.raises(BadInput, match="needs prompts"):
+        frozen(models["plain"], profiles=("own-prompts",))
+
+
+def test_a_profile_that_weighs_own_prompts_takes_the_place_of_the_shipped_one(
+    models: dict[str, str], tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        "schema_version = 1\n[profiles.mine]\ndecode = 1\ncontents = { own = 3, code = 1 }\ndepths = { deep = 1 }\n"
+    )
+    asked = {"prompts": prompts_file(tmp_path, "One?"), "profiles_file": str(own)}
+    assert [p.name for p in frozen(models["plain"], profiles=("chat",), **asked).profiles] == ["chat", "mine"]
+    assert [p.name for p in frozen(models["plain"], profiles=("mine",), **asked).profiles] == ["mine"]
+    with pytest.raises(BadInput, match="needs prompts"):
+        frozen(models["plain"], profiles=("mine",), profiles_file=str(own))
+
+
+def test_a_long_prompt_leaves_less_room_for_depth(models: dict[str, str], tmp_path: Path) -> None:
+    long = prompts_file(tmp_path, "word " * 3000, "short")
+    study = frozen(models["plain"], profiles=("chat",), prompts=long, depths=(512,))
+    assert 512 + 128 + 3000 < study.workload.context_needed <= 8192
+    with pytest.raises(BadInput, match="for your longest prompt"):
+        frozen(models["plain"], profiles=("chat",), prompts=long, depths=(4096,))
+    with pytest.raises(BadInput, match="longest prompt no more fits"):
+        frozen(models["plain"], profiles=("chat",), prompts=prompts_file(tmp_path, "word " * 30000))
 
 
 # ---- a space of one's own --------------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ class TestModels:
             {"model": [Path("draft.gguf"), Path("no.gguf")]},
             {"model": [Path("draft.gguf")], "space": Path("no.toml")},
             {"model": [Path("draft.gguf")], "profiles_file": Path("no.toml")},
+            {"model": [Path("draft.gguf")], "prompts": Path("no.jsonl")},
         ],
     )
     def test_a_file_that_is_not_there_is_named(self, options: dict[str, Any]) -> None:
@@ -145,14 +146,53 @@ class TestCommand:
 
 @pytest.mark.usefixtures("home")
 class TestNumbers:
-    @pytest.mark.parametrize(("text", "depths"), [(None, ()), ("", ()), ("512", (512,)), ("512,8192", (512, 8192))])
+    @pytest.mark.parametrize(
+        ("text", "depths"),
+        [
+            (None, ()),
+            ("", ()),
+            ("512", (512,)),
+            ("512,8192", (512, 8192)),
+            ("1,2,3,4,5,6,7,8", (1, 2, 3, 4, 5, 6, 7, 8)),
+        ],
+    )
     def test_depths(self, text: str | None, depths: tuple[int, ...]) -> None:
         assert defined(model=[Path("draft.gguf")], depths=text).depths == depths
 
-    @pytest.mark.parametrize("text", ["1,2,3", "deep", "512,", "0", "-1,512", "1.5", "512;8192"])
+    @pytest.mark.parametrize("text", ["1,2,3,4,5,6,7,8,9", "deep", "512,", "0", "-1,512", "1.5", "512;8192"])
     def test_depths_that_are_none(self, text: str) -> None:
         with pytest.raises(BadInput, match="--depths"):
             defined(model=[Path("draft.gguf")], depths=text)
+
+    @pytest.mark.parametrize(
+        ("text", "sampling"),
+        [
+            ("", {}),
+            ("temperature=0.7,top_p=0.95", {"temperature": 0.7, "top_p": 0.95}),
+            (
+                " temperature = 1 , top_k=40, min_p=0.05,seed=7 ",
+                {"temperature": 1, "top_k": 40, "min_p": 0.05, "seed": 7},
+            ),
+            ("temperature=0", {"temperature": 0}),
+            ("repeat_penalty=1.1", {"repeat_penalty": 1.1}),
+        ],
+    )
+    def test_sampling(self, text: str, sampling: dict[str, float]) -> None:
+        assert defined(model=[Path("draft.gguf")], sampling=text).sampling.given() == sampling
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("0.7", "not understood"), ("temperature", "not understood"), ("temperature=warm", "temperature=warm"),
+            ("temperature=-1", "temperature=-1"), ("temperature=nan", "temperature=nan"),
+            ("temperature=1,top_p=1.5", "top_p=1.5"), ("temperature=1,topp=0.9", "no setting `topp`"),
+            ("top_p=0.9", "without a temperature"), ("temperature=0,top_k=5", "without a temperature"),
+        ],
+    )  # fmt: skip
+    def test_sampling_that_is_none(self, text: str, told: str) -> None:
+        with pytest.raises(BadInput, match="--sampling") as caught:
+            defined(model=[Path("draft.gguf")], sampling=text)
+        assert told in caught.value.what
 
     @pytest.mark.parametrize(
         ("option", "value"),

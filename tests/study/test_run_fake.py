@@ -99,6 +99,19 @@ def test_figures_can_be_computed_again_from_the_raw_requests(bench: Bench) -> No
             assert cold.cached_tokens == 0
             assert result.prefill_tps == pytest.approx(1000 * cold.prompt_tokens / (cold.prefill_ms or 0))
             assert result.ttft_ms == cold.ttft_ms
+            warm = [each.ttft_ms for each in timings[1:]]
+            assert result.warm_ttft_ms == pytest.approx(statistics.median(warm))
+            gaps = sorted(gap for each in timings for gap in each.gaps_ms)
+            assert len(gaps) == 3 * 7, "eight tokens have seven gaps"
+            assert result.inter_token_p50_ms == gaps[10]
+            assert result.inter_token_p95_ms == gaps[19]
+            assert result.prompt_tokens == tuple(each.prompt_tokens for each in timings)
+            assert result.cached_tokens[0] == 0
+            assert all(cached is not None and cached >= 60 for cached in result.cached_tokens[1:])
+            assert result.finish_reasons == ("limit",) * 3
+            drafted = sum(each.draft_tokens or 0 for each in timings)
+            accepted = sum(each.accepted_tokens or 0 for each in timings)
+            assert result.acceptance_length == (pytest.approx(24 / (24 - accepted)) if drafted else None)
             # The prompts are as deep as they claim, and no two are alike.
             assert cold.prompt_tokens >= result.cell.depth
 
@@ -283,3 +296,33 @@ about = "Attention."
     assert set(best(bench)) == {"typing", "chat"}
     cells = {result.cell.name for result in (records[0].measurement.cells if records[0].measurement else ())}
     assert {"prose-en@32", "code@96"} <= cells
+
+
+def test_own_prompts_and_sampling_are_measured_in_every_launch(bench: Bench) -> None:
+    asked = ["Alpha, who are you?", "Bravo, who are you?", "Charlie, who are you?"]
+    chats = [{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": t}]} for t in asked]
+    prompts = bench.file("mine.jsonl", "\n".join(json.dumps(chat) for chat in chats))
+    words = bench.quick("--trials", "2", "--confirm-rounds", "2", "--repeats", "4", "--prompts", str(prompts))
+    said = bench.tuner(*words, "--sampling", "temperature=0.7,top_p=0.9")
+    assert said.code == 0, said.err
+    assert "3 prompts of your own" in said.out
+    assert "sampling  temperature 0.7, top_p 0.9" in said.out
+    prompts.unlink()
+    again = bench.tuner("run", "s", "--trials", "3")
+    assert again.code == 0, again.err
+
+    for record in [*bench.records(), *bench.records("confirm")]:
+        assert not {"--temp", "--top-p", "--sampling"} & set(argv(record))
+        assert record.measurement is not None
+        (own,) = (result for result in record.measurement.cells if result.cell.content.value == "own")
+        assert own.cell.name == "own@64"
+        assert len(own.finish_reasons) == 4
+        assert own.prefix_reused is True, "it stands behind the depth's prefix like every other content"
+    told = json.loads(bench.tuner("best", "s", "--json").out)
+    assert told["sampling"] == {"temperature": 0.7, "top_p": 0.9}
+    assert {"quick", "own-prompts"} == {profile["name"] for profile in told["profiles"]}
+    # Prompts of unlike content have answers of their own; the fourth repeat asks the first one again.
+    lines = (bench.study() / bench.records()[0].folder / "requests.jsonl").read_text().splitlines()
+    texts = [one["text"] for one in map(json.loads, lines) if one["cell"] == "own@64" and one["counts"]]
+    assert len(set(texts)) == 3
+    assert texts[0] == texts[3]

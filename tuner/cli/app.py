@@ -33,8 +33,10 @@ Space = Annotated[Path | None, typer.Option(help="A search space file of your ow
 ProfileNames = Annotated[list[str] | None, typer.Option("--profile", help="A way of using the model; repeatable.")]
 ProfilesFile = Annotated[Path | None, typer.Option("--profiles", help="A TOML file with profiles of your own.")]
 CtxMin = Annotated[int | None, typer.Option(help="Least context of a slot, in tokens.", min=1)]
-Depths = Annotated[str | None, typer.Option(help="One or two depths to measure at, in tokens: 512,8192.")]
-PredictTokens = Annotated[int | None, typer.Option(help="Tokens generated in each measured request (128).")]
+Depths = Annotated[str | None, typer.Option(help="Depths to measure at, in tokens, up to eight: 512,8192.")]
+Prompts = Annotated[Path | None, typer.Option(help="A JSONL file with chats of your own to measure with.")]
+SamplingText = Annotated[str, typer.Option("--sampling", help="temperature=0.7,top_p=0.95 (greedy).")]
+PredictTokens = Annotated[int | None, typer.Option(help="Tokens generated in each request (128; with a GPU 256).")]
 Repeats = Annotated[int | None, typer.Option(help="Measured requests a cell in one launch (1).")]
 PowerCap = Annotated[bool, typer.Option("--power-cap", help="Let the cards' power caps be changed and searched.")]
 Hours = Annotated[float | None, typer.Option(help="Time for search and confirmation together (8).")]
@@ -135,6 +137,8 @@ def run(
     profiles: ProfilesFile = None,
     ctx_min: CtxMin = None,
     depths: Depths = None,
+    prompts: Prompts = None,
+    sampling: SamplingText = "",
     predict_tokens: PredictTokens = None,
     repeats: Repeats = None,
     hours: Hours = None,
@@ -163,6 +167,8 @@ def run(
         profiles_file=profiles,
         ctx_min=ctx_min,
         depths=depths,
+        prompts=prompts,
+        sampling=sampling,
         predict_tokens=predict_tokens,
         repeats=repeats,
         hours=hours,

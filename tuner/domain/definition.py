@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tuner.domain.sampling import Sampling
+
+MOST_DEPTHS = 8
+"""A depth costs a cold prefill in every launch."""
+
 
 class StudyDefinition(BaseModel):
     """Everything a user decides about a study. Frozen once its first trial has run."""
@@ -30,9 +35,14 @@ class StudyDefinition(BaseModel):
     """Whether the graphics cards' power caps may be changed while the study runs, and are searched."""
     ctx_min: int | None = Field(default=None, ge=1)
     """Least context a slot must have, whatever the profiles say."""
-    depths: tuple[int, ...] = Field(default=(), max_length=2)
-    """One or two depths to measure at; empty: chosen from the context and the baseline's prefill speed."""
-    predict_tokens: int = Field(default=128, ge=2)
+    depths: tuple[int, ...] = Field(default=(), max_length=MOST_DEPTHS)
+    """The depths to measure at; empty: chosen from the machine and the context."""
+    prompts: str | None = None
+    """A JSONL file with prompts of the user's own; what is in it is frozen with the study."""
+    sampling: Sampling = Sampling()
+    """How the next token is chosen in the measured requests. Never part of a command."""
+    predict_tokens: int | None = Field(default=None, ge=2)
+    """Tokens generated in each measured request; None: by the machine."""
     repeats: int = Field(default=1, ge=1)
     decode_limit_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)

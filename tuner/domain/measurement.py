@@ -29,7 +29,12 @@ class RequestTiming(BaseModel):
     """Client: from sending the request to the first token."""
     total_ms: float
     """Client: from sending the request to the last token."""
+    gaps_ms: tuple[float, ...] = ()
+    """Client: between the arrivals of one piece of the answer and the next. A piece is one token as a rule; with
+    speculation all tokens of a verification arrive in one burst, so that most gaps are next to nothing."""
     finish_reason: str | None = None
+    """Why the answer ended, in the engine's words; `truncated` where the context was full, `cut off` where decoding
+    took too long."""
     text: str = ""
     """The beginning of what was generated, for a person to look at."""
 
@@ -85,19 +90,42 @@ class CellResult(BaseModel):
     """Cold prefill; only the first cell of a depth has one."""
     ttft_ms: float | None = None
     """Time to the first token of the cold prefill; only the first cell of a depth has one."""
+    warm_ttft_ms: float | None = None
+    """Time to the first token where the depth's prefix came from the cache, as the engine's cached tokens prove."""
+    inter_token_p50_ms: float | None = None
+    """From one piece of the answer to the next, by the client's clock, over all measured requests. With speculation
+    tokens arrive in bursts: the median then says little, and the 95th percentile is about one verification."""
+    inter_token_p95_ms: float | None = None
     acceptance_rate: float | None = None
+    acceptance_length: float | None = None
+    """Tokens gained per verification: generated / (generated - accepted drafts). None without speculation."""
     decode_tps_samples: tuple[float, ...] = ()
     """Every measured value, in order; for more than one stream of all of them together."""
     decode_tps_interval: tuple[float, float] | None = None
     """95 % bootstrap interval of the median within this launch; None for a single value."""
     outliers: tuple[float, ...] = ()
     """Of the samples those far from all others. They stay among them: a median does not follow them."""
+    stream_tps: tuple[float, ...] = ()
+    """For more than one stream: each stream's own decode speed, engine timing."""
+    prompt_tokens: tuple[int, ...] = ()
+    """Of every measured request, in order; cached ones included."""
+    cached_tokens: tuple[int | None, ...] = ()
+    """Of these, taken from the cache."""
+    finish_reasons: tuple[str | None, ...] = ()
+    """Why the answer of every measured request ended, in order."""
     prefix_reused: bool | None = None
     """Whether the depth's prefix came from the cache. False costs time, not truth."""
     generated_tokens: int | None = None
     """Of all its measured requests."""
     seconds: float | None = None
     """Wall time of all its requests, repeats included."""
+
+    @property
+    def stream_spread(self) -> float | None:
+        """How far the streams' speeds lie apart, as a share of their mean. None for a single stream."""
+        if len(self.stream_tps) < 2:
+            return None
+        return (max(self.stream_tps) - min(self.stream_tps)) * len(self.stream_tps) / sum(self.stream_tps)
 
 
 class ActualSettings(BaseModel):

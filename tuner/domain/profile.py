@@ -49,14 +49,17 @@ class Profile(BaseModel):
     def depth_weights(self, depths: tuple[int, ...]) -> dict[int, float]:
         """Depth in tokens -> share (summing to one), for a study whose depths are `depths`, ascending.
 
-        With a single depth, shallow and deep are the same one.
+        The lower half of the depths shares the weight of shallow, the upper half that of deep. With an odd number the
+        one in the middle belongs to both, so that a single depth is shallow and deep at once.
         """
-        place: dict[DepthName, int] = {"shallow": depths[0], "deep": depths[-1]}
+        half = (len(depths) + 1) // 2
+        places: dict[DepthName, tuple[int, ...]] = {"shallow": depths[:half], "deep": depths[-half:]}
         total = sum(self.depths.values())
         shares: dict[int, float] = {}
         for name, weight in self.depths.items():
-            shares[place[name]] = shares.get(place[name], 0.0) + weight / total
-        return shares
+            for depth in places[name]:
+                shares[depth] = shares.get(depth, 0.0) + weight / total / half
+        return dict(sorted(shares.items()))
 
     def cells(self, depths: tuple[int, ...]) -> list[Cell]:
         """The cells this profile needs in a study with these depths."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+from tuner.domain.conversation import Conversation
+from tuner.domain.sampling import GREEDY, Sampling
 
 
 class Content(StrEnum):
@@ -15,6 +19,8 @@ class Content(StrEnum):
     MATH = "math"
     PROSE_EN = "prose-en"
     PROSE_ZH = "prose-zh"
+    OWN = "own"
+    """The user's own prompts, if there are any."""
 
 
 class Cell(BaseModel):
@@ -46,12 +52,17 @@ class Workload(BaseModel):
     """Measured requests a cell; the first of a depth is also its cold prefill."""
     decode_limit_s: float = 60.0
     """A request is cut off after decoding for so long: what is hopelessly slow need not be measured to its end."""
+    sampling: Sampling = GREEDY
+    conversations: tuple[Conversation, ...] = ()
+    """The user's own prompts. Repeats and streams take them in turn."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Workload:
         keys = [(cell.streams, cell.depth) for cell in self.cells]
         if not self.cells or keys != sorted(keys):
             raise ValueError("cells must be given, ordered by streams and depth")
+        if not self.conversations and any(cell.content is Content.OWN for cell in self.cells):
+            raise ValueError("cells of the user's own prompts need prompts")
         return self
 
     @property
@@ -62,8 +73,13 @@ class Workload(BaseModel):
     @property
     def context_needed(self) -> int:
         """Tokens of context a slot needs for the deepest cell, a margin for the instruction included."""
-        return max(cell.depth for cell in self.cells) + self.predict_tokens + INSTRUCTION_TOKENS
+        return max(cell.depth for cell in self.cells) + self.predict_tokens + question_tokens(self.conversations)
 
 
 INSTRUCTION_TOKENS = 256
 """Room left for what follows the shared prefix: the instruction and the chat template."""
+
+
+def question_tokens(conversations: Sequence[Conversation]) -> int:
+    """Room for what follows the shared prefix, where these are the user's own prompts."""
+    return max([INSTRUCTION_TOKENS, *(conversation.tokens_at_most for conversation in conversations)])

@@ -11,6 +11,7 @@ from tuner.domain.record import Stage, TrialRecord
 from tuner.report.drift import levelled
 from tuner.report.quality import quality_json
 from tuner.report.recommendation import Recommendation
+from tuner.report.requests_told import acceptance_by_content, ttft_by_depth
 from tuner.report.selection import baseline_of, candidates
 from tuner.report.tables import decode_by_content, prefill_by_depth
 
@@ -22,6 +23,7 @@ def best_json(name: str, frozen: FrozenStudy, recommendations: list[Recommendati
     return {
         "schema_version": SCHEMA_VERSION,
         "study": name,
+        "sampling": frozen.workload.sampling.given(),
         "profiles": [_profile_json(frozen, recommendation) for recommendation in recommendations],
     }
 
@@ -51,6 +53,14 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
                 for content, at in decode_by_content(recommendation.trials, frozen.workload).items()
             },
             "quality": quality_json(recommendation.trials),
+            "ttft_ms": {str(d): told for d, told in ttft_by_depth(recommendation.trials, frozen.workload).items()},
+            "acceptance": {
+                content: {str(depth): told for depth, told in at.items()}
+                for content, at in acceptance_by_content(recommendation.trials, frozen.workload).items()
+            },
+            "cells": [{"name": r.cell.name, **r.model_dump(mode="json")} for r in measurement.cells]
+            if measurement
+            else [],
             "context_tokens": measurement.actual.context_per_slot if measurement else None,
             "proven_context_tokens": measurement.proven_context if measurement else None,
             "buffers_mib": measurement.actual.buffers_mib if measurement else {},

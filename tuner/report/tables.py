@@ -12,6 +12,7 @@ from tuner.domain.workload import Workload
 from tuner.report.cards import card_lines
 from tuner.report.quality import quality_lines, quality_short
 from tuner.report.recommendation import Recommendation
+from tuner.report.requests_told import content_name, request_lines
 
 
 def trial_line(record: TrialRecord) -> str:
@@ -50,8 +51,7 @@ def decode_by_content(trials: Sequence[TrialRecord], workload: Workload) -> dict
             and result.decode_tps is not None
         ]
         if found:
-            name = cell.content.value + (f" x{cell.streams}" if cell.streams > 1 else "")
-            table.setdefault(name, {})[cell.depth] = statistics.median(found)
+            table.setdefault(content_name(cell), {})[cell.depth] = statistics.median(found)
     return table
 
 
@@ -95,6 +95,9 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
         if content in wanted and int(streams or 1) == recommendation.profile.streams:
             lines.append(f"  decode    {name:<13}" + "   ".join(f"{s:.1f} t/s at {d}" for d, s in speed_at.items()))
     lines += [f"  quality   {line}" for line in quality_lines(recommendation.trials)]
+    lines += request_lines(recommendation.trials, workload, recommendation.profile)
+    if workload.sampling.given():
+        lines.append(f"  sampling  {workload.sampling}, in the measured requests alone")
     if trial.measurement is not None:
         lines.append("  context   " + context_told(trial.measurement))
         lines.append("  memory    " + memory_told(trial.measurement))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tuner.domain.conversation import Conversation
 from tuner.domain.errors import BadInput
 from tuner.domain.profile import DepthName, Profile
 from tuner.domain.toml_text import parse_toml
 from tuner.domain.workload import Content
 from tuner.search.space_file import read_text
+
+_OWN_PROMPTS = "own-prompts"
 
 
 class ProfileTable(BaseModel):
@@ -58,15 +62,28 @@ def read_profiles(*paths: Path) -> dict[str, Profile]:
     return profiles
 
 
-def select_profiles(known: dict[str, Profile], names: tuple[str, ...]) -> tuple[Profile, ...]:
+def select_profiles(
+    known: dict[str, Profile], names: tuple[str, ...], prompts: Sequence[Conversation] = ()
+) -> tuple[Profile, ...]:
     """The profiles named, in that order; all of them for no names.
 
+    Profiles for the user's own prompts are there only where there are such, and then also where other profiles are
+    named. One of the user's own that weighs them takes the place of the shipped one.
+
     Raises:
-        BadInput: a name that does not exist; says which is nearest.
+        BadInput: a name that does not exist, or that needs prompts; says which is nearest.
     """
+    weighing_own = [name for name, profile in known.items() if Content.OWN in profile.contents]
+    left_out = [name for name in weighing_own if not prompts or (name == _OWN_PROMPTS and len(weighing_own) > 1)]
+    offered = {name: profile for name, profile in known.items() if name not in left_out}
     for name in names:
-        if name not in known:
-            nearest = get_close_matches(name, known, n=1)
+        if name in left_out and not prompts:
+            raise BadInput(f"The profile `{name}` needs prompts of your own", advice="name them: --prompts FILE")
+        if name not in offered:
+            nearest = get_close_matches(name, offered, n=1)
             hint = f"did you mean `{nearest[0]}`? " if nearest else ""
-            raise BadInput(f"There is no profile `{name}`", advice=f"{hint}known: {', '.join(known)}")
-    return tuple(known[name] for name in names or known)
+            raise BadInput(f"There is no profile `{name}`", advice=f"{hint}known: {', '.join(offered)}")
+    selected = list(names or offered)
+    if prompts and not set(selected) & set(weighing_own):
+        selected += [name for name in weighing_own if name in offered]
+    return tuple(offered[name] for name in selected)

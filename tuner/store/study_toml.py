@@ -21,14 +21,16 @@ _COMMENTS = {
     "profiles_file": "A TOML file with profiles of your own.",
     "power_cap": "Whether the graphics cards' power caps may be changed while the study runs, and are searched.",
     "ctx_min": "Least context of a slot, in tokens, whatever the profiles ask for.",
-    "depths": "One or two depths to measure at, in tokens; empty: chosen for this machine.",
-    "predict_tokens": "Tokens generated in each measured request.",
+    "depths": "Depths to measure at, in tokens, up to eight; empty: chosen for this machine.",
+    "prompts": "A JSONL file with chats of your own: one object with `messages` a line. Measured as content `own`.",
+    "predict_tokens": "Tokens generated in each measured request; without it 128, with a GPU 256.",
     "repeats": "Measured requests a cell in one launch.",
     "decode_limit_s": "A request is cut off after generating for so many seconds; its speed counts all the same.",
     "hours": "Time for search and confirmation together. Without hours and trials: 8 hours.",
     "trials": "Launches of the search, the baseline included.",
     "confirm_rounds": "Launches of each finalist and of the baseline in the confirm stage.",
     "confirm_most": "The most launches where a gain is open; not set: five times the rounds, while there is time.",
+    "sampling": "How the next token is chosen when measuring: temperature, top_p, ... Empty: greedy. Never exported.",
     "env": "Environment variables that every launch gets, the baseline included.",
 }
 
@@ -41,14 +43,16 @@ def write_definition(path: Path, definition: StudyDefinition) -> None:
     """
     lines: list[str] = []
     values = definition.model_dump(mode="json")
-    env = values.pop("env")
+    tables = {"sampling": definition.sampling.given(), "env": values.pop("env")}
+    del values["sampling"]
     for name, value in values.items():
         lines.append(f"# {_COMMENTS[name]}")
         lines += [f"# {name} =" if value is None else f"{name} = {_toml(value)}", ""]
-    lines += [f"# {_COMMENTS['env']}", "[env]"]
-    lines += [f"{_toml(name)} = {_toml(value)}" for name, value in env.items()]
+    for name, table in tables.items():
+        lines += [f"# {_COMMENTS[name]}", f"[{name}]"]
+        lines += [*(f"{_toml(key)} = {_toml(value)}" for key, value in table.items()), ""]
     try:
-        written = ("\n".join(lines) + "\n").encode()
+        written = "\n".join(lines).encode()
     except UnicodeEncodeError as error:
         name = error.object[error.start - 40 : error.end].splitlines()[-1]
         raise BadInput(

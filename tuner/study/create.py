@@ -9,21 +9,26 @@ from functools import reduce
 from pathlib import Path
 
 from tuner.domain.configuration import Value
+from tuner.domain.conversation import Conversation
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, UnknownFlag
 from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, MachineFacts, ModelFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
-from tuner.domain.workload import INSTRUCTION_TOKENS, Cell, Content, Workload
+from tuner.domain.workload import Cell, Content, Workload, question_tokens
 from tuner.search.profiles_file import read_profiles, select_profiles
 from tuner.search.resolve import Surroundings, resolve
 from tuner.search.space_file import read_space_file
 from tuner.study.power import cap_choices
 from tuner.study.protocols import Cards, Engine
+from tuner.workload.prompts_file import read_prompts
 
 _GPU_DEPTHS = (512, 8192)
 _CPU_DEPTHS = (256, 1024)
 """Where nothing is asked: shallow, and as deep as a launch can measure in a minute or so on such a machine."""
+_GPU_TOKENS = 256
+_CPU_TOKENS = 128
+"""Speculation needs a few hundred tokens to show what it is worth: its luck changes from sentence to sentence."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,9 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
             advice="name another --space, or another --engine",
         )
     own_profiles = [Path(definition.profiles_file)] if definition.profiles_file else []
-    profiles = select_profiles(read_profiles(sources.profiles_file, *own_profiles), definition.profiles)
+    known = read_profiles(sources.profiles_file, *own_profiles)
+    prompts = read_prompts(Path(definition.prompts)) if definition.prompts else ()
+    profiles = select_profiles(known, definition.profiles, prompts)
 
     # Of several builds, every one must know what is searched.
     flags = reduce(FlagCatalogue.common_with, (engine_facts.flags for engine_facts in surveyed.engines))
@@ -118,9 +125,20 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
         engines=surveyed.engines,
         models=surveyed.models,
         profiles=profiles,
-        workload=_workload(definition, profiles, surveyed, trained),
-        notes=(*fixed.notes, *pasted.notes, *notes),
+        workload=_workload(definition, profiles, surveyed, trained, prompts),
+        notes=(*fixed.notes, *pasted.notes, *notes, *_measured_how(definition, prompts)),
     )
+
+
+def _measured_how(definition: StudyDefinition, prompts: Sequence[Conversation]) -> list[str]:
+    """What a user asked of the requests, for the beginning of a run."""
+    notes = [f"sampling: {definition.sampling}"] if definition.sampling.given() else []
+    if prompts:
+        longest = max(prompt.tokens_at_most for prompt in prompts)
+        notes.append(
+            f"{len(prompts)} prompts of your own, the longest about {longest} tokens; repeats take them in turn"
+        )
+    return notes
 
 
 def _cap(fixed_context: Value | None, trained: int | None) -> int | None:
@@ -180,23 +198,35 @@ def _facts(
 
 
 def _workload(
-    definition: StudyDefinition, profiles: Sequence[Profile], surveyed: Surveyed, trained: int | None
+    definition: StudyDefinition,
+    profiles: Sequence[Profile],
+    surveyed: Surveyed,
+    trained: int | None,
+    prompts: tuple[Conversation, ...],
 ) -> Workload:
     """The union of the cells that the profiles need, cheap ones first."""
     depths = tuple(sorted(set(definition.depths)))
     least = min(profile.least_context for profile in profiles)
-    room = min(least, trained or least) - definition.predict_tokens - INSTRUCTION_TOKENS
+    has_gpu = bool(surveyed.engines[0].devices)
+    predict_tokens = definition.predict_tokens or (_GPU_TOKENS if has_gpu else _CPU_TOKENS)
+    question = question_tokens(prompts)
+    room = min(least, trained or least) - predict_tokens - question
     if not depths:
-        usual = _GPU_DEPTHS if surveyed.engines[0].devices else _CPU_DEPTHS
+        usual = _GPU_DEPTHS if has_gpu else _CPU_DEPTHS
         depths = tuple(sorted({min(depth, room) for depth in usual}))
     if depths[-1] > room:
         raise BadInput(
-            f"A depth of {depths[-1]} tokens does not fit: with {definition.predict_tokens} generated tokens and the "
-            f"instruction, a context of {least} leaves room for {max(room, 0)}",
+            f"A depth of {depths[-1]} tokens does not fit: with {predict_tokens} generated tokens and "
+            f"{f'{question} for your longest prompt' if prompts else 'the instruction'}, a context of {least} leaves "
+            f"room for {max(room, 0)}",
             advice="lower --depths, or ask for more context with --ctx-min",
         )
     if depths[0] < 16:
-        raise BadInput(f"A depth of {depths[0]} tokens is too small to measure anything", advice="use 16 or more")
+        raise BadInput(
+            f"A depth of {depths[0]} tokens is too small to measure anything"
+            + (f", and with about {question} tokens for your longest prompt no more fits" if prompts else ""),
+            advice="use 16 or more" + (", leave that prompt out, or raise --ctx-min" if prompts else ""),
+        )
     cells = {cell for profile in profiles for cell in profile.cells(depths)}
     # Prefill is read from single-stream cells, also for a profile of several streams.
     cells |= {
@@ -208,7 +238,9 @@ def _workload(
     ordered = sorted(cells, key=lambda cell: (cell.streams, cell.depth, list(Content).index(cell.content)))
     return Workload(
         cells=tuple(ordered),
-        predict_tokens=definition.predict_tokens,
+        predict_tokens=predict_tokens,
         repeats=definition.repeats,
         decode_limit_s=definition.decode_limit_s,
+        sampling=definition.sampling,
+        conversations=prompts,
     )

@@ -8,14 +8,18 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from tuner.domain.definition import StudyDefinition
+from tuner.domain.definition import MOST_DEPTHS, StudyDefinition
 from tuner.domain.errors import BadInput, EngineNotFound, MissingFile
+from tuner.domain.sampling import Sampling
 from tuner.study.protocols import Engine
+
+_SAMPLING_ADVICE = "write it like --sampling temperature=0.7,top_p=0.95"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Options:
     power_cap: bool = False
     ctx_min: int | None = None
     depths: str | None = None
+    prompts: Path | None = None
+    sampling: str = ""
     predict_tokens: int | None = None
     repeats: int | None = None
     decode_limit_s: float | None = None
@@ -66,7 +72,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
     models = [str(path) for path in options.model] or _models_in(engine, [*fixed, *pasted])
     if not models:
         raise MissingFile("No model was named", advice="pass --model FILE, or paste your command after `--`")
-    for path in (*models, options.space, options.profiles_file):
+    for path in (*models, options.space, options.profiles_file, options.prompts):
         if path is not None and not Path(path).is_file():
             raise MissingFile(f"There is no file {path}", advice="check the path")
     programs = list(options.binary) or ([program] if program else [])
@@ -95,6 +101,8 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
             "profiles": tuple(options.profiles),
             "profiles_file": _absolute_path(options.profiles_file) if options.profiles_file else None,
             "depths": _depths(options.depths),
+            "prompts": _absolute_path(options.prompts) if options.prompts else None,
+            "sampling": _sampling(options.sampling),
             **{name: value for name, value in given.items() if value is not None},
         }
     )
@@ -171,6 +179,29 @@ def _environment(assignments: Sequence[str]) -> dict[str, str]:
     return env
 
 
+def _sampling(text: str) -> Sampling:
+    """What `temperature=0.7,top_p=0.95` means; nothing is greedy."""
+    given: dict[str, str] = {}
+    for assignment in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals:
+            raise BadInput(f"--sampling {assignment} is not understood", advice=_SAMPLING_ADVICE)
+        given[name] = value
+    try:
+        return Sampling.model_validate(given)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        name = str(mistake["loc"][0]) if mistake["loc"] else text
+        if mistake["type"] == "extra_forbidden":
+            nearest = get_close_matches(name, Sampling.model_fields, n=1)
+            hint = f"did you mean {nearest[0]}? " if nearest else ""
+            told = f"there is no setting `{name}`"
+            raise BadInput(f"--sampling: {told}", advice=f"{hint}known: {', '.join(Sampling.model_fields)}") from error
+        raise BadInput(
+            f"--sampling {name}={mistake['input']}: {mistake['msg'].lower()}", advice=_SAMPLING_ADVICE
+        ) from error
+
+
 def _depths(text: str | None) -> tuple[int, ...]:
     if not text:
         return ()
@@ -178,8 +209,11 @@ def _depths(text: str | None) -> tuple[int, ...]:
         depths = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise BadInput(
-            f"--depths {text} is not understood", advice="write one or two numbers: --depths 512,8192"
+            f"--depths {text} is not understood", advice="write numbers with commas between: --depths 512,8192,32768"
         ) from None
-    if not 1 <= len(depths) <= 2 or min(depths) < 1:
-        raise BadInput(f"--depths {text}: one or two depths above zero are measured", advice="for example 512,8192")
+    if len(depths) > MOST_DEPTHS or min(depths) < 1:
+        raise BadInput(
+            f"--depths {text}: up to {MOST_DEPTHS} depths above zero are measured",
+            advice="each costs a cold prefill in every launch; for example 512,8192,32768",
+        )
     return depths

@@ -14,6 +14,7 @@ from tuner.domain.verdict import Explanation, Outcome, Verdict
 from tuner.report.drift import Drift, levelled
 from tuner.report.spread_told import spread_lines
 from tuner.study.collapse import collapse_signs, slow_everywhere
+from tuner.study.cross_check import disagreements
 from tuner.study.failures import explain_failure
 from tuner.study.hopeless import Hopeless, HopelessCheck, never
 from tuner.study.judge import constraints, failed, reference_of
@@ -139,6 +140,7 @@ def _with_signs(kit: Kit, launch: Launch, running: Running, measurement: Measure
         *measurement.observations,
         *kit.engine.observations(log_text),
         *slow_everywhere(measurement, launch.reference),
+        *disagreements(measurement.cells),
         *throttled(measurement.gpus),
         *crept(measurement.gpus, launch.reference),
         *spread_lines(measurement),

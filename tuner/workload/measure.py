@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 
 from tuner.domain.measurement import CellResult, RequestFailure, RequestTiming
@@ -20,6 +20,7 @@ from tuner.domain.quality import QualityResult
 from tuner.domain.spread import median_interval, outliers
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.client import EngineClient
+from tuner.workload.figures import with_figures
 from tuner.workload.patience import Patience
 from tuner.workload.precision import Precision
 from tuner.workload.quality import QualityRun
@@ -84,6 +85,7 @@ class WorkloadRun:
             quality: asks behind the deepest text while it is in the cache, and alone once all cells are measured.
         """
         self._client = client
+        self._generate = partial(client.generate, sampling=workload.sampling)
         self._workload = workload
         self._salt_key = salt_key
         self._slots = slots
@@ -130,7 +132,7 @@ class WorkloadRun:
         fastest = 0.0
         for number in range(_MOST_WARM_UPS):
             prompt = self._prompt(salt(f"{self._salt_key}/warm-up {number}"), self._workload.cells[0], 0)
-            answer = self._client.generate(
+            answer = self._generate(
                 prompt,
                 predict_tokens=_WARM_UP_TOKENS,
                 reuse_prefix=False,
@@ -167,10 +169,11 @@ class WorkloadRun:
                     cold = timing
                     self._note_depth(timing)
             is_first = cell is cells[0]
-            yield _single_result(cell, timings, cold if is_first else None, depth, time.monotonic() - started)
+            single = _single_result(cell, timings, cold if is_first else None, depth, time.monotonic() - started)
+            yield with_figures(single, timings)
 
     def _request(self, cell: Cell, prompt: str, *, reuse_prefix: bool) -> RequestTiming | None:
-        answer = self._client.generate(
+        answer = self._generate(
             prompt,
             predict_tokens=self._workload.predict_tokens,
             reuse_prefix=reuse_prefix,
@@ -201,11 +204,12 @@ class WorkloadRun:
                 longest = self._patience.cell_s(cell)
                 if longest is not None and time.monotonic() - began > longest:
                     break
-            yield _parallel_result(cell, rounds, time.monotonic() - began)
+            timings = [one.timing for clocked in rounds for one in clocked]
+            yield with_figures(_parallel_result(cell, rounds, time.monotonic() - began), timings)
 
     def _fill(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> bool:
         for prompt, slot in zip(prompts, slots, strict=True):
-            fill = self._client.generate(
+            fill = self._generate(
                 prompt,
                 predict_tokens=2,
                 reuse_prefix=True,
@@ -221,7 +225,7 @@ class WorkloadRun:
     def _together(self, cell: Cell, prompts: list[str], slots: list[int | None]) -> list[_Clocked] | None:
         def one(prompt: str, slot: int | None) -> tuple[float, RequestTiming | RequestFailure]:
             started = time.perf_counter()
-            answer = self._client.generate(
+            answer = self._generate(
                 prompt,
                 predict_tokens=self._workload.predict_tokens,
                 reuse_prefix=True,
@@ -256,6 +260,9 @@ class WorkloadRun:
         return text
 
     def _prompt(self, prefix: str, cell: Cell, variant: int) -> str:
+        if cell.content is Content.OWN:
+            own = self._workload.conversations
+            return self._client.render(own[variant % len(own)].behind(prefix), "")
         request, beginning = _question(cell.content, variant)
         return self._client.render(f"{prefix}\n\n{request}", beginning)
 
@@ -322,7 +329,6 @@ def _single_result(
         client_decode_tps=statistics.median(client) if client else None,
         prefill_tps=cold.prefill_tps if cold is not None and proven_cold else None,
         ttft_ms=cold.ttft_ms if cold is not None and proven_cold else None,
-        acceptance_rate=_acceptance(timings),
         decode_tps_samples=tuple(decode),
         decode_tps_interval=median_interval(decode),
         outliers=tuple(decode[place] for place in outliers(decode)),
@@ -339,7 +345,6 @@ def _parallel_result(cell: Cell, rounds: list[list[_Clocked]], seconds: float) -
         cell=cell,
         decode_tps=statistics.median(totals) if totals else None,
         client_decode_tps=statistics.median(totals) if totals else None,
-        acceptance_rate=_acceptance(timings),
         decode_tps_samples=tuple(totals),
         decode_tps_interval=median_interval(totals),
         outliers=tuple(totals[place] for place in outliers(totals)),
@@ -361,9 +366,3 @@ def _totals(rounds: Sequence[Sequence[_Clocked]]) -> list[float]:
         if window_s > 0:
             totals.append(sum(c.timing.completion_tokens - 1 for c in clocked) / window_s)
     return totals
-
-
-def _acceptance(timings: list[RequestTiming]) -> float | None:
-    drafted = sum(timing.draft_tokens or 0 for timing in timings)
-    accepted = sum(timing.accepted_tokens or 0 for timing in timings)
-    return accepted / drafted if drafted else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import httpx
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
 from tuner.domain.quality import Reply
+from tuner.domain.sampling import GREEDY, Sampling
 from tuner.engines.silence import SilenceWatch
 
 _KEPT_TEXT = 2000
@@ -60,13 +61,14 @@ class LlamaServerClient:
             any(known) if known else None,
         )
 
-    def render(self, message: str, opening: str) -> str:
-        """The chat template's prompt for one user message; the bare message where the server has no template."""
+    def render(self, message: str | Sequence[Mapping[str, Any]], opening: str) -> str:
+        """The chat template's prompt; the bare texts where the server has no template, or one that refuses the chat."""
+        messages = [{"role": "user", "content": message}] if isinstance(message, str) else list(message)
         try:
-            reply = self._http.post("/apply-template", json={"messages": [{"role": "user", "content": message}]})
+            reply = self._http.post("/apply-template", json={"messages": messages})
             prompt = str(reply.raise_for_status().json()["prompt"])
         except (httpx.HTTPError, KeyError, ValueError):
-            prompt = message + "\n"
+            prompt = "\n\n".join(str(each["content"]) for each in messages if each.get("content")) + "\n"
         return prompt + opening
 
     def truncate(self, text: str, tokens: int) -> str:
@@ -91,6 +93,7 @@ class LlamaServerClient:
         stall_s: float,
         limit_s: float,
         slot: int | None = None,
+        sampling: Sampling = GREEDY,
     ) -> RequestTiming | RequestFailure:
         """See `tuner.workload.client.EngineClient`."""
         body: dict[str, Any] = {
@@ -99,6 +102,7 @@ class LlamaServerClient:
             "ignore_eos": True,
             "temperature": 0.0,
             "seed": 1,
+            **sampling.given(),
             "stream": True,
             "cache_prompt": reuse_prefix,
             # Every event then carries the engine's timings: a request that is cut off has them too.
@@ -187,18 +191,23 @@ class _Stream:
     started: float
     first: float | None = None
     last: float | None = None
+    gaps: list[float] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     timings: dict[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
 
     def take(self, event: dict[str, Any]) -> None:
-        self.last = time.perf_counter()
+        before, self.last = self.last, time.perf_counter()
         if event.get("content") or event.get("tokens"):
-            self.first = self.first or self.last
+            # A special token, such as one that opens a model's thinking, has no text: it is a token all the same.
+            if self.first is None:
+                self.first = self.last
+            elif before is not None:
+                self.gaps.append(self.last - before)
             self.text.append(event.get("content", ""))
         self.timings = event.get("timings", self.timings)
         if event.get("stop"):
-            self.finish_reason = event.get("stop_type", "stop")
+            self.finish_reason = "truncated" if event.get("truncated") else event.get("stop_type", "stop")
 
     def decoding_s(self) -> float:
         """Seconds from the first token to the last."""
@@ -225,6 +234,7 @@ class _Stream:
             accepted_tokens=timings.get("draft_n_accepted"),
             ttft_ms=1000 * (self.first - self.started),
             total_ms=1000 * (self.last - self.started),
+            gaps_ms=tuple(round(1000 * gap, 3) for gap in self.gaps),
             finish_reason=self.finish_reason,
             text="".join(self.text)[:_KEPT_TEXT],
         )

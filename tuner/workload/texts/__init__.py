@@ -57,7 +57,7 @@ def mixed_document(seed: int) -> Iterator[str]:
     One prefix that serves the instructions of all contents, so that a depth is prefilled once and not once a content.
     """
     dice = Dice(f"headings/{seed}")
-    documents = {content: document(content, seed) for content in Content}
+    documents = {content: document(content, seed) for content in _BLOCKS}
     number = 0
     while True:
         for content, blocks in documents.items():
