@@ -15,7 +15,7 @@ import loading
 from faults import Faults
 from http_service import Model, Service
 from journal import Journal
-from rig import Measured, Rig
+from rig import Measured, Rig, effective_settings
 from slots import Slots
 
 GRANDCHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -58,12 +58,7 @@ def serve(settings: dict[str, Any], rig: Rig) -> int:
 def plan(settings: dict[str, Any], rig: Rig) -> tuple[Measured, Faults]:
     """What will run on this rig, with the faults that change it already in it."""
     measured = rig.measure(settings, os.environ)
-    resolved = {
-        "ctx_size": measured.plan.context, "parallel": measured.plan.slots, "batch_size": measured.plan.batch,
-        "ubatch_size": measured.plan.ubatch, "cache_type_k": measured.plan.type_k, "cache_type_v": measured.plan.type_v,
-        "gpu_layers": measured.plan.gpu_layers, "threads": rig.machine["cores"], "spec_type": "none",
-        "flash_attn": "auto",
-    }  # fmt: skip
+    resolved = effective_settings(measured.plan, rig.machine)
     faults = Faults.read(os.environ.get("FAKE_FAULT", ""), resolved | settings)
     if "no_speculation" in faults and measured.plan.spec:
         measured = rig.measure(settings | {"spec_type": "none"}, os.environ)
@@ -98,7 +93,8 @@ def _loaded(
     aliases = [name for name in str(settings.get("alias", "")).split(",") if name] or [Path(path).name]
     slots = Slots(
         measured.plan.slots, measured.plan.context_per_slot, measured.plan.context if measured.plan.unified else None,
-        measured, faults, journal, scale, float(os.environ.get("FAKE_NOISE", 0.01)),
+        measured, faults, journal, scale,
+        float(os.environ.get("FAKE_NOISE") or measured.rig.noise.get("sigma", 0.01)),
         f"{os.environ.get('FAKE_SEED', '')}/{aliases[0]}",
     )  # fmt: skip
     return Model(
