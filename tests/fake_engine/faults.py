@@ -18,12 +18,16 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import resource
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+if __package__:
+    from .rig_tables import holds
+else:
+    from rig_tables import holds  # run as a program
 
 NAMES = {
     "oom_load", "oom_midprompt", "hang_load", "crash_load", "slow_start", "segv", "sigill", "killed", "hang_request",
@@ -32,7 +36,6 @@ NAMES = {
     "no_probabilities", "random",
 }  # fmt: skip
 SIGNALS = {"segv": signal.SIGSEGV, "sigill": signal.SIGILL, "killed": signal.SIGKILL}
-CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<)(.*)")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,11 @@ class Faults:
             name, _, parameter = switch.partition("@")
             if name not in NAMES:
                 raise ValueError(f"FAKE_FAULT: no fault is called '{name}'")
-            if all(_holds(condition, settings) for condition in filter(None, conditions.split("&"))):
+            try:
+                met = all(holds(condition, settings) for condition in filter(None, conditions.split("&")))
+            except ValueError as error:
+                raise ValueError(f"FAKE_FAULT: {error}") from None
+            if met:
                 active[name] = parameter
         if "random" in active and (chosen := _drawn(float(active.pop("random") or 0.5), settings)):
             active[chosen] = ""
@@ -86,22 +93,6 @@ def _drawn(share: float, settings: Mapping[str, Any]) -> str | None:
     )
     rng = random.Random(told)
     return rng.choice(sorted(NAMES - {"random"})) if rng.random() < share else None
-
-
-def _holds(condition: str, settings: Mapping[str, Any]) -> bool:
-    match = CONDITION.fullmatch(condition)
-    if not match:
-        raise ValueError(f"FAKE_FAULT: cannot read the condition '{condition}'")
-    key, operator, wanted = match.groups()
-    have = settings.get(key, "")
-    have = str(have).lower() if isinstance(have, bool) else str(have)
-    if operator in ("=", "!="):
-        return (have == wanted) == (operator == "=")
-    try:
-        left, right = float(have), float(wanted)
-    except ValueError:
-        return False
-    return {">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right}[operator]
 
 
 def die(number: signal.Signals) -> None:

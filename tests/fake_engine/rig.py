@@ -1,7 +1,7 @@
 """The physics of a simulated machine: what a configuration's speed and memory are, as a pure function of its flags.
 
-A rig file (see `tests/rigs/default.toml`, which explains every key) describes one machine with one model. Because
-the function is known and cheap, a test can enumerate it and know the best configuration that a search should find.
+A rig file (`tests/rigs/README.md` explains every key) describes one machine with one model. Because the function is
+known and cheap, a test can enumerate it and know the best configuration that a search should find.
 Speeds are nominal tokens per second, memory is MiB, depths are tokens.
 """
 
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+if __package__:
+    from .rig_tables import holds, read_off, read_rig
+else:
+    from rig_tables import holds, read_off, read_rig  # run as a program
 
 DEFAULT_RIG = Path(__file__).resolve().parent.parent / "rigs" / "default.toml"
 KV_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "q8_0": 34 / 32, "q5_1": 0.75, "q5_0": 22 / 32, "q4_1": 20 / 32,
@@ -34,6 +39,8 @@ class Device:
     speed: float = 1.0
     bus_id: str = "unknown id"
     """Where the device sits, as the engine logs it."""
+    card: str = ""
+    """The piece of hardware, where two backends see the same one: the engine uses it once unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,8 @@ class Measured:
     failure: str | None = None
     """None when it loads; else `weights`, `kv`, `compute`, `quantized_v` or `no_mtp`."""
     failed_device: str | None = None
+    cliffs: tuple[Mapping[str, Any], ...] = ()
+    """The `[[cliffs]]` of the rig that this configuration stands on."""
 
     @property
     def outcome(self) -> str:
@@ -107,8 +116,37 @@ class Measured:
     def max_depth(self) -> float:
         """The deepest cold prompt that does not run out of memory on the way."""
         growth = self.rig.memory.get("runtime_mib_per_1k", 0.0)
-        left = [d.free_mib - sum(self.memory[d.name].values()) for d in self.rig.devices if d.name in self.memory]
-        return 1000 * min(left) / growth if growth and left else math.inf
+        spill = self.rig.memory.get("spill_mib", 0.0)
+        left = self._left_mib()
+        depth = 1000 * (left + spill) / growth if growth and left < math.inf else math.inf
+        fatal = [cliff.get("from_depth", 0.0) for cliff in self.cliffs if cliff.get("fails") == "OUT_OF_MEMORY"]
+        return min([depth, *fatal])
+
+    @property
+    def crash_depth(self) -> float:
+        """The depth from which a request kills the server, though it loaded and answered shallower ones."""
+        fatal = [cliff.get("from_depth", 0.0) for cliff in self.cliffs if cliff.get("fails") == "CRASHED"]
+        return min(fatal, default=math.inf)
+
+    def spills(self, depth: int) -> bool:
+        """Whether the driver has silently moved memory to the host at this depth, as on Windows."""
+        growth = self.rig.memory.get("runtime_mib_per_1k", 0.0) * depth / 1000
+        return "spill_mib" in self.rig.memory and self._left_mib() < growth
+
+    def _left_mib(self) -> float:
+        """MiB left on the fullest device, once everything that no projection foresees is taken."""
+        hidden = self.rig.memory.get("unreported_mib", 0.0)
+        held = {device.name: sum(self.memory.get(device.name, {}).values()) for device in self.rig.devices}
+        return min((d.free_mib - held[d.name] - hidden for d in self.rig.devices if held[d.name]), default=math.inf)
+
+    def _local(self, phase: str, depth: int) -> float:
+        """What cliffs, spilling and a power cap do to the speed of a phase."""
+        factor = math.prod(cliff.get(phase, 1.0) for cliff in self.cliffs if depth >= cliff.get("from_depth", 0))
+        if self.spills(depth):
+            factor *= self.rig.memory[f"spill_{phase}"]
+        if "power_cap_w" in self.settings and phase in self.rig.power:
+            factor *= read_off(self.rig.power[phase], float(self.settings["power_cap_w"]))
+        return float(factor)
 
     @property
     def mixed_kv(self) -> bool:
@@ -163,8 +201,10 @@ class Measured:
         for kind in self.plan.spec:
             facts = self.rig.speculation.get(kind, {})
             speed *= facts.get("prefill_several_devices" if several else "prefill", 1.0)
+            speed *= facts.get("prefill_drafting_on", {}).get(str(self.settings.get("spec_draft_device", "")), 1.0)
         half = table["half_depth"] * (1.0 if self.plan.flash else 0.5)
-        return float(speed / (1 + depth / (2 * half)))  # the mean over the prompt, not the speed at its end
+        speed /= 1 + depth / (2 * half)  # the mean over the prompt, not the speed at its end
+        return float(speed * self._local("prefill", depth))
 
     def drafts(self, content: str, depth: int = 0, streams: int = 1) -> Drafts:
         """What speculation does for `content`."""
@@ -173,25 +213,51 @@ class Measured:
             facts = self.rig.speculation.get(kind)
             if facts is None:
                 continue
-            share = (1 - covered) * (facts["coverage"][content] if "coverage" in facts else 1.0)
-            chance = facts["accept"][content] / (1 + depth / facts.get("half_depth", math.inf))
-            chance *= math.sqrt(
-                self.rig.kv["accept"].get(self.plan.type_k, 1.0) * self.rig.kv["accept"].get(self.plan.type_v, 1.0)
-            )
+            share = (1 - covered) * (facts["coverage"].get(content, 0.0) if "coverage" in facts else 1.0)
             p_min = _float(self.settings, "spec_draft_p_min", 0.0)
-            goes_on, chance = 1 - 0.5 * p_min, chance + (1 - chance) * 0.6 * p_min
+            gated = "p_min" in facts
+            goes_on = 1.0 if gated else 1 - 0.5 * p_min
             length = facts.get("length", self.plan.n_max)
             in_row, hits, tokens = 1.0, 0.0, 0.0
             for position in range(length):
-                in_row *= goes_on * chance * facts["decay"] ** position
+                chance = self._chance(facts, content, depth, position)
+                in_row *= goes_on * (chance if gated else chance + (1 - chance) * 0.6 * p_min)
                 hits += in_row
                 tokens += goes_on ** (position + 1)
             if tokens < _int(self.settings, "spec_draft_n_min", 0):
                 continue  # every draft is too short to be tried
-            gained, accepted, drafted = gained + share * hits, accepted + share * hits, drafted + share * tokens
-            cost += share * tokens * (facts["draft_cost"] + facts["verify_cost"] * streams)
+            gained, accepted = gained + share * hits, accepted + share * hits
+            drafted += share * tokens / (read_off(facts["p_min_accept"], p_min) if gated else 1.0)
+            verification = self._verification(facts, content, depth, streams, tokens)
+            if gated:  # measured, not derived: what the gate does to the speed of each kind of text
+                verification /= read_off(facts["p_min"][content], p_min)
+            cost += share * (verification - 1)
             covered += share
         return Drafts(gained, drafted, accepted, cost)
+
+    def _chance(self, facts: Mapping[str, Any], content: str, depth: int, position: int) -> float:
+        """The chance that the drafted token at `position` is accepted when all before it were."""
+        told = facts["accept"][content]
+        if isinstance(told, list):  # the chance that this token and all before it are accepted, by position
+            steps = [1.0, *told]
+            last = steps[-1] / steps[-2]
+            chance = steps[position + 1] / steps[position] if position < len(told) else last
+        else:
+            chance = read_off(told, depth) * facts["decay"] ** position
+        chance /= 1 + depth / facts.get("half_depth", math.inf)
+        chance *= math.prod(cliff.get("accept", 1.0) for cliff in self.cliffs)
+        table = self.rig.kv["accept"]
+        return float(chance * math.sqrt(table.get(self.plan.type_k, 1.0) * table.get(self.plan.type_v, 1.0)))
+
+    def _verification(self, facts: Mapping[str, Any], content: str, depth: int, streams: int, tokens: float) -> float:
+        """Time of drafting `tokens` and verifying them, relative to one plain token."""
+        extra = facts["draft_cost"] * tokens + facts["verify_cost"] * tokens * streams
+        cost = 1 + extra
+        if "cost" in facts:
+            cost = read_off(facts["cost"], tokens, beyond=True) + facts["verify_cost"] * tokens * (streams - 1)
+        cost *= read_off(facts.get("cost_of_content", {}).get(content, 1.0), depth)
+        growth = read_off(self.rig.power.get("verify_growth", 0.0), float(self.settings.get("power_cap_w", math.inf)))
+        return float(cost * (1 + growth * tokens**3))
 
     def decode_tps(self, content: str = "prose-en", depth: int = 0, streams: int = 1) -> float:
         """Speed of one stream while `streams` are decoded at once; content as in `tuner.domain.workload.Content`."""
@@ -200,12 +266,17 @@ class Measured:
         time = (1 - cpu) * self._device_time("decode") + cpu / (self.rig.cpu["decode"] * threads)
         time += self.rig.cpu["host_share"] * (1 / threads - 1)
         size = (KV_BYTES[self.plan.type_k] + KV_BYTES[self.plan.type_v]) / 4
-        half = table["half_depth"] * (1.0 if self.plan.flash else 0.5)
-        time *= 1 + depth / half * (0.4 + 0.6 * size)
+        slower = (
+            read_off(table["time_at_depth"], depth, beyond=True) - 1
+            if "time_at_depth" in table
+            else depth / table["half_depth"]
+        )
+        time *= 1 + slower * (1.0 if self.plan.flash else 2.0) * (0.4 + 0.6 * size)
         time *= 1 + table["slot_cost"] * (self.plan.slots - 1)
         time *= 1 + table["stream_cost"] * (streams - 1)
         drafts = self.drafts(content, depth, streams)
-        return float(table["tps"] / time * self._kv_factor("decode") * drafts.gained / drafts.cost)
+        speed = table["tps"] / time * self._kv_factor("decode") * drafts.gained / drafts.cost
+        return float(speed * self._local("decode", depth))
 
 
 @dataclass(frozen=True)
@@ -223,13 +294,35 @@ class Rig:
     speculation: dict[str, Any] = field(default_factory=dict)
     split: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, dict[str, float]] = field(default_factory=dict)
+    power: dict[str, Any] = field(default_factory=dict)
+    noise: dict[str, float] = field(default_factory=dict)
+    cliffs: list[dict[str, Any]] = field(default_factory=list)
+    study: dict[str, Any] = field(default_factory=dict)
+    """What a study of this rig asks: `ctx_min`, `profiles`, the owner's own flags."""
+    base: dict[str, Any] = field(default_factory=dict)
+    measured: list[dict[str, Any]] = field(default_factory=list)
+    """Points of the real machine; see `tests/rigs/measured.py`."""
+    about: str = ""
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> Rig:
         """The rig of a file; without a path the one that FAKE_RIG names, else the default rig."""
-        values = tomllib.loads(Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG).read_text())
+        values = read_rig(Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG))
         devices = tuple(Device(**device) for device in values.pop("devices", []))
         return cls(devices=devices, **values)
+
+    def luck(self, launch: str, hours: float = 0.0) -> float:
+        """What one launch differs by as a whole: drift with the time of the night, now and then a slow outlier.
+
+        `noise`: `sigma` a request, `launch_sigma`, `outliers` (share of launches), `slowest` (an outlier's least
+        factor), `drift` (the deepest dip) within `drift_hours`.
+        """
+        rng = random.Random(launch)
+        drift = self.noise.get("drift", 0.0) * math.sin(math.pi * hours / self.noise.get("drift_hours", 8.0)) ** 2
+        factor = math.exp(rng.gauss(0, self.noise.get("launch_sigma", 0.0))) * (1 - drift)
+        if rng.random() < self.noise.get("outliers", 0.0):
+            factor *= rng.uniform(self.noise["slowest"], 0.95)
+        return factor
 
     def measure(self, settings: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Measured:
         """What `settings` do here. Keys are long flags with underscores; absent ones have the engine's defaults."""
@@ -243,7 +336,11 @@ class Rig:
             failure, device = "quantized_v", None
         elif "draft-mtp" in plan.spec and not self.model["mtp_layers"] and not settings.get("spec_draft_model"):
             failure, device = "no_mtp", None
-        return Measured(self, settings, environment or {}, plan, projected, memory, failure, device)
+        effective = effective_settings(plan, self.machine) | dict(settings)
+        cliffs = tuple(
+            cliff for cliff in self.cliffs if all(holds(each, effective) for each in cliff["when"].split("&"))
+        )
+        return Measured(self, settings, environment or {}, plan, projected, memory, failure, device, cliffs)
 
     def _plan(self, settings: Mapping[str, Any]) -> Plan:
         slots = _int(settings, "parallel", -1)
@@ -278,8 +375,9 @@ class Rig:
         )
 
     def _shares(self, settings: Mapping[str, Any]) -> dict[str, float]:
-        wanted = str(settings.get("device") or ",".join(device.name for device in self.devices)).split(",")
-        used = [device for device in self.devices if device.name in wanted]
+        wanted = str(settings.get("device") or ",".join(self._cards())).split(",")
+        named = {device.name: device for device in self.devices}
+        used = [named[name] for name in wanted if name in named]
         if settings.get("split_mode") == "none" and used:
             used = [used[_int(settings, "main_gpu", 0)]]
         ratios = [float(device.free_mib) for device in used]
@@ -289,6 +387,21 @@ class Rig:
         total = sum(ratios)
         return {device.name: ratio / total for device, ratio in zip(used, ratios, strict=True)} if total else {}
 
+    def _cards(self) -> list[str]:
+        """One device for each piece of hardware: the first that sees it."""
+        first = {device.card or device.name: device.name for device in reversed(self.devices)}
+        return [device.name for device in self.devices if device.name in first.values()]
+
+    def draft_mib(self, plan: Plan, settings: Mapping[str, Any]) -> float:
+        """What drafting takes: no projection of the target model counts it."""
+        if not plan.spec and not settings.get("spec_draft_model"):
+            return 0.0
+        extra = max((self.speculation.get(kind, {}).get("mib", 0.0) for kind in plan.spec), default=0.0)
+        extra += max((self.speculation.get(kind, {}).get("mib_per_draft", 0.0) for kind in plan.spec), default=0.0) * (
+            plan.n_max
+        )
+        return extra + (self.memory.get("draft_model_mib", 0.0) if settings.get("spec_draft_model") else 0.0)
+
     def _memory(self, settings: Mapping[str, Any], plan: Plan) -> dict[str, dict[str, float]]:
         layers = self.model["layers"] + 1
         experts = _expert_layers(settings, plan.gpu_layers)
@@ -297,6 +410,7 @@ class Rig:
         kv_mib *= (KV_BYTES[plan.type_k] + KV_BYTES[plan.type_v]) / 4
         kv_on_device = plan.gpu_layers / layers if settings.get("kv_offload", True) else 0.0
         compute = self.memory["compute_mib"] + self.memory["compute_mib_per_ubatch"] * plan.ubatch
+        compute += self.memory.get("slot_mib", 0.0) * (plan.slots - 1)
         if not plan.flash:
             compute += self.memory["attention_mib_per_1k_ubatch"] * plan.context / 1000 * plan.ubatch / 512
         weights = self.model["weights_mib"]
@@ -307,15 +421,14 @@ class Rig:
         memory["Host"] = {"model": weights * (1 - on_device), "context": kv_mib * (1 - kv_on_device),
                           "compute": compute if not plan.shares else self.memory["compute_mib"] / 8}  # fmt: skip
         draft_on = str(settings.get("spec_draft_device") or next(iter(plan.shares), "Host")).split(",")[0]
-        if plan.spec or settings.get("spec_draft_model"):
-            extra = max((self.speculation.get(kind, {}).get("mib", 0.0) for kind in plan.spec), default=0.0)
-            if settings.get("spec_draft_model"):
-                extra += self.memory.get("draft_model_mib", 0.0)
-            memory[draft_on if draft_on in memory else "Host"]["compute"] += extra
+        memory[draft_on if draft_on in memory else "Host"]["compute"] += self.draft_mib(plan, settings)
         return memory
 
     def _overflow(self, memory: Mapping[str, Mapping[str, float]]) -> tuple[str | None, str | None]:
-        free = {device.name: device.free_mib for device in self.devices} | {"Host": self.machine["host_mib"]}
+        # What the driver spills to the host starts and is slow; what nothing foresees takes room all the same.
+        hidden = self.memory.get("spill_mib", 0.0) - self.memory.get("unreported_mib", 0.0)
+        free = {device.name: device.free_mib + hidden for device in self.devices}
+        free |= {"Host": self.machine["host_mib"]}
         for what, parts in {
             "weights": ("model",),
             "kv": ("model", "context"),
@@ -361,6 +474,16 @@ class Rig:
             plan = replace(plan, gpu_layers=plan.gpu_layers - 1)
         lowered = (*plan.changes, f"set n_gpu_layers to {plan.gpu_layers}")
         return replace(plan, changes=lowered, shares=plan.shares if plan.gpu_layers else {})
+
+
+def effective_settings(plan: Plan, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """What the engine does with flags that were not given, by the names that conditions use."""
+    return {
+        "ctx_size": plan.context, "parallel": plan.slots, "batch_size": plan.batch, "ubatch_size": plan.ubatch,
+        "cache_type_k": plan.type_k, "cache_type_v": plan.type_v, "gpu_layers": plan.gpu_layers,
+        "threads": machine["cores"], "spec_type": "none", "flash_attn": "auto", "fit": "on", "split_mode": "layer",
+        "devices": len(plan.shares), "spec_draft_n_max": plan.n_max,
+    }  # fmt: skip
 
 
 def _spec_types(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from faults import Faults
 from http_service import Model, Service
 from journal import Journal
 from noise import Noise
-from rig import Measured, Rig
+from rig import Measured, Rig, effective_settings
 from slots import Slots
 
 GRANDCHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -59,12 +59,7 @@ def serve(settings: dict[str, Any], rig: Rig) -> int:
 def plan(settings: dict[str, Any], rig: Rig) -> tuple[Measured, Faults]:
     """What will run on this rig, with the faults that change it already in it."""
     measured = rig.measure(settings, os.environ)
-    resolved = {
-        "ctx_size": measured.plan.context, "parallel": measured.plan.slots, "batch_size": measured.plan.batch,
-        "ubatch_size": measured.plan.ubatch, "cache_type_k": measured.plan.type_k, "cache_type_v": measured.plan.type_v,
-        "gpu_layers": measured.plan.gpu_layers, "threads": rig.machine["cores"], "spec_type": "none",
-        "flash_attn": "auto",
-    }  # fmt: skip
+    resolved = effective_settings(measured.plan, rig.machine)
     faults = Faults.read(os.environ.get("FAKE_FAULT", ""), resolved | settings)
     if "no_speculation" in faults and measured.plan.spec:
         measured = rig.measure(settings | {"spec_type": "none"}, os.environ)
@@ -99,7 +94,7 @@ def _loaded(
     aliases = [name for name in str(settings.get("alias", "")).split(",") if name] or [Path(path).name]
     slots = Slots(
         measured.plan.slots, measured.plan.context_per_slot, measured.plan.context if measured.plan.unified else None,
-        measured, faults, journal, scale, Noise.read(aliases[0]),
+        measured, faults, journal, scale, Noise.read(aliases[0], measured.rig),
     )  # fmt: skip
     return Model(
         aliases, path, slots, measured, metrics=bool(settings.get("metrics", False)),

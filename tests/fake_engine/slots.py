@@ -108,7 +108,7 @@ class Slots:
                 "try increasing it", n_prompt_tokens=len(task.prompt), n_ctx=self.context,
             )  # fmt: skip
         with self._slot(task) as slot:
-            self._faults_of_a_request()
+            self._faults_of_a_request(len(task.prompt))
             noise = self._next_noise()
             overflows = self._overflows
             self._prefill(task, noise)
@@ -146,13 +146,14 @@ class Slots:
         share = _common(slot.tokens, task.prompt) / len(task.prompt)
         return share if share > 0.1 else 0.0
 
-    def _faults_of_a_request(self) -> None:
+    def _faults_of_a_request(self, depth: int) -> None:
         self.faults.die_of_signal("request")
         if "http500" in self.faults:
             raise RequestRefused(500, "server_error", "Compute error.")
         if "hang_request" in self.faults:
             threading.Event().wait()
-        if "crash_request" in self.faults or self.measured.outcome == "CRASHED":
+        fatal = self.measured.outcome == "CRASHED" or depth >= self.measured.crash_depth
+        if "crash_request" in self.faults or fatal:
             self.journal.raw("/build/ggml/src/ggml.c:1739: GGML_ASSERT(n_tokens > 0) failed\n")
             die(signal.SIGABRT)
 

@@ -8,18 +8,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuner.domain.facts import Device
-from tuner.search.placement import CONTEXT_STEP, context_ladder, device_choices, split_choices
+from tuner.search.placement import CONTEXT_STEP, cards, context_ladder, device_choices, split_choices
 
 memories = st.lists(
     st.builds(
         Device,
-        name=st.uuids().map(str),
+        name=st.just(""),
         description=st.just("GPU"),
         total_mib=st.one_of(st.none(), st.integers(4000, 100_000)),
         free_mib=st.one_of(st.none(), st.integers(2000, 100_000)),
     ),
     max_size=5,
-)
+).map(lambda drawn: [device.model_copy(update={"name": f"CUDA{index}"}) for index, device in enumerate(drawn)])
 
 
 @given(st.integers(1, 300_000), st.integers(512, 1_000_000))
@@ -83,3 +83,20 @@ def test_each_device_gets_more_and_less_than_its_memory() -> None:
     two = [tuple(map(int, choice.split(","))) for choice in split_choices(devices[:2])]
     assert two[0] == (50, 50)
     assert {first for first, _ in two} == set(range(10, 95, 5))
+
+
+def test_a_card_that_two_backends_see_is_never_used_twice() -> None:
+    seen = {"CUDA0": "RTX 4090", "Vulkan0": "RTX 4090", "Vulkan1": "RX 7900 XTX (RADV NAVI31)", "ROCm0": "RX 7900 XTX"}
+    devices = [Device(name=name, description=about, free_mib=16_000) for name, about in seen.items()]
+    assert [[device.name for device in card] for card in cards(devices)] == [["CUDA0", "Vulkan0"], ["Vulkan1", "ROCm0"]]
+    choices = device_choices(devices)
+    assert {"CUDA0,Vulkan1", "Vulkan0,Vulkan1", "CUDA0,ROCm0", *seen} <= set(choices)
+    for choice in choices:
+        used = choice.split(",")
+        assert all(sum(device.name in used for device in card) <= 1 for card in cards(devices)), choice
+    assert all(len(split.split(",")) == 2 for split in split_choices(devices))
+
+
+def test_twins_in_one_backend_are_two_cards() -> None:
+    twins = [Device(name=name, description="RTX 3090") for name in ("CUDA0", "CUDA1", "Vulkan0", "Vulkan1")]
+    assert [[device.name for device in card] for card in cards(twins)] == [["CUDA0", "Vulkan0"], ["CUDA1", "Vulkan1"]]

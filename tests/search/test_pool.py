@@ -19,7 +19,8 @@ from tuner.domain.configuration import Value
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
-from tuner.search.pool import CONSTRAINTS, Proposal, SamplerFactory, TrialPool, tpe
+from tuner.search.pool import CONSTRAINTS, Proposal, TrialPool
+from tuner.search.samplers import SamplerFactory, tpe
 from tuner.search.space import complete, violations
 
 SPACE = space(

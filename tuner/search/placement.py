@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tuner.domain.facts import Device
@@ -25,29 +26,59 @@ def context_ladder(least: int, trained: int) -> tuple[int, ...]:
     return tuple(sorted({min(size, trained) for size in rounded}))
 
 
+def cards(devices: Sequence[Device]) -> list[list[Device]]:
+    """The devices by piece of hardware: a card that two backends see (CUDA0 and Vulkan0) is one card.
+
+    Two devices are the same card when they carry the same name in different backends, the nth of each with the nth.
+    """
+    found: dict[tuple[str, int], list[Device]] = {}
+    for device in devices:
+        # RADV and others add the chip's name in parentheses.
+        name = re.sub(r"\(.*?\)", "", device.description).strip().lower() or device.name
+        backend = _backend(device)
+        earlier = [each for each in devices[: devices.index(device)] if _backend(each) == backend]
+        nth = sum(re.sub(r"\(.*?\)", "", each.description).strip().lower() == name for each in earlier)
+        found.setdefault((name, nth), []).append(device)
+    return list(found.values())
+
+
 def device_choices(devices: Sequence[Device]) -> tuple[str, ...]:
-    """All devices together, in the engine's order and reversed (the last one carries the output), and each alone."""
-    names = [device.name for device in devices]
-    together = [",".join(names), ",".join(reversed(names))] if len(names) > 1 else []
-    return (*together, *names)
+    """All cards together, in the engine's order and reversed (the last one carries the output), and each device alone.
+
+    Where several backends see the same card, all together comes once for each backend: unlike cards of two vendors
+    are often fastest with each under its own, and never with one card used twice.
+    """
+    hardware = cards(devices)
+    together: list[str] = []
+    for backend in dict.fromkeys(_backend(device) for device in devices):
+        names = [next((d.name for d in card if _backend(d) == backend), card[0].name) for card in hardware]
+        if len(names) > 1:
+            together += [",".join(names), ",".join(reversed(names))]
+    return tuple(dict.fromkeys([*together, *(device.name for device in devices)]))
+
+
+def _backend(device: Device) -> str:
+    """The part of a device's name before its number: CUDA, Vulkan, ROCm."""
+    return device.name.rstrip("0123456789")
 
 
 def split_choices(devices: Sequence[Device]) -> tuple[str, ...]:
-    """Shares in percent around the ratio of free memory, tilted towards each device; the plain ratio comes first.
+    """Shares in percent around the ratio of free memory, tilted towards each card; the plain ratio comes first.
 
     Two devices get every five percent from 10 to 90; for more, each device in turn gets 10 and 20 points more or less.
-    One device has nothing to share.
+    One card has nothing to share.
     """
-    if len(devices) < 2:
+    hardware = [card[0] for card in cards(devices)]
+    if len(hardware) < 2:
         return ()
-    memory = [device.free_mib or device.total_mib or 1 for device in devices]
+    memory = [device.free_mib or device.total_mib or 1 for device in hardware]
     shares = [100 * part / sum(memory) for part in memory]
-    if len(devices) == 2:
+    if len(hardware) == 2:
         first = min(90, max(10, 5 * round(shares[0] / 5)))
         others = [share for share in range(10, 95, 5) if share != first]
         return tuple(f"{share},{100 - share}" for share in [first, *others])
     splits = [shares]
-    for index in range(len(devices)):
+    for index in range(len(hardware)):
         for tilt in (10, -10, 20, -20):
             rest = 100 - shares[index]
             tilted = [share * (rest - tilt) / rest if rest else share for share in shares]

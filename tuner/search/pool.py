@@ -10,15 +10,13 @@ import hashlib
 import logging
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import optuna
-from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
@@ -29,6 +27,8 @@ from tuner.domain.record import BASELINE_NOTE, TrialRecord
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
 from tuner.search.distributions import distributions, from_optuna, to_optuna
+from tuner.search.records import RECORD, parsed
+from tuner.search.samplers import SamplerFactory, tpe
 from tuner.search.space import complete, random_values, violations
 
 CONSTRAINTS = ("outcome", "memory", "context", "streams")
@@ -37,16 +37,11 @@ CONSTRAINTS = ("outcome", "memory", "context", "streams")
 OBJECTIVES = ("prefill_tps", "decode_tps", "context_tokens")
 """The raw metrics that the study maximises together. Profiles are computed from stored trials, never searched alone."""
 
-_RECORD = "record"
 _ORIGIN = "origin"
-_STARTUP_TRIALS = 5
 _PATIENCE = 20
 """Proposals in a row that may be known already before random ones are drawn instead."""
 
 _LOCK_WAIT_S = 60.0
-
-SamplerFactory = Callable[[int], BaseSampler]
-"""Makes a sampler from a seed."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +79,6 @@ def storage_errors(path: Path) -> Iterator[None]:
             where=str(path),
             advice="put back a copy of it, or start a new study under another name; this one's files stay as they are",
         ) from error
-
-
-def tpe(seed: int) -> BaseSampler:
-    """Optuna's TPE, set as it works best here: all parameters jointly, and soon after the seeds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return TPESampler(multivariate=True, n_startup_trials=_STARTUP_TRIALS, constant_liar=False, seed=seed)
 
 
 class TrialPool:
@@ -214,7 +202,7 @@ class TrialPool:
 
     def save(self, record: TrialRecord, *, confirm: bool = False) -> None:
         """Makes the record durable. It can be saved again as long as its trial is open."""
-        self._trial(record.number, confirm).set_user_attr(_RECORD, record.model_dump_json(exclude_none=True))
+        self._trial(record.number, confirm).set_user_attr(RECORD, record.model_dump_json(exclude_none=True))
 
     def tell(
         self, record: TrialRecord, objectives: tuple[float, float, float] | None, *, confirm: bool = False
@@ -245,22 +233,22 @@ class TrialPool:
     def records(self, *, confirm: bool = False) -> list[TrialRecord]:
         """The records of all trials, open ones included, in order."""
         study = self._confirm if confirm else self._search
-        return [_parsed(text) for text in _record_texts(study.get_trials(deepcopy=False))]
+        return [parsed(text) for text in _record_texts(study.get_trials(deepcopy=False))]
 
     def untold(self, *, confirm: bool = False) -> list[TrialRecord]:
         """The records of trials that were never closed: without a verdict, or killed just before they were told."""
         study = self._confirm if confirm else self._search
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return [_parsed(text) for text in _record_texts(running)]
+        return [parsed(text) for text in _record_texts(running)]
 
     def drop_unrecorded(self) -> None:
         """Puts back what was asked but killed before its record was written, and closes it."""
         for trial in self._search.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if _RECORD not in trial.user_attrs:
+            if RECORD not in trial.user_attrs:
                 self._enqueue_again(trial)
                 self._search.tell(trial.number, state=TrialState.FAIL)
         for trial in self._confirm.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if _RECORD not in trial.user_attrs:
+            if RECORD not in trial.user_attrs:
                 self._confirm.tell(trial.number, state=TrialState.FAIL)
 
     def _enqueue_again(self, trial: FrozenTrial) -> None:
@@ -311,9 +299,4 @@ def _open(storage: optuna.storages.BaseStorage, name: str, objectives: int) -> o
 
 
 def _record_texts(trials: Iterable[FrozenTrial]) -> list[str]:
-    return [trial.user_attrs[_RECORD] for trial in trials if _RECORD in trial.user_attrs]
-
-
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> TrialRecord:
-    return TrialRecord.model_validate_json(text)
+    return [trial.user_attrs[RECORD] for trial in trials if RECORD in trial.user_attrs]
