@@ -6,7 +6,7 @@ import importlib
 import os
 import pkgutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,10 +19,13 @@ from tuner.domain.errors import BadInput, StudyBusy, StudyMismatch
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import TrialRecord
+from tuner.domain.space import Seed
 from tuner.gpus.machine_cards import STATE_VARIABLE, MachineCards, cap_owner
 from tuner.process.boot import boot_id, owner_alive, this_process
 from tuner.process.lock import FileLock, MachineLock
 from tuner.process.ports import free_port
+from tuner.report.drift import levelled
+from tuner.report.recommendation import recommend
 from tuner.search.space import complete
 from tuner.store.folder import StudyFolder
 from tuner.store.machine import machine_facts
@@ -56,7 +59,29 @@ def load_engine(name: str) -> Engine:
 def sources(engine: str) -> Sources:
     """The files that come with the tuner, and this machine."""
     folder = shipped_files()
-    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine, machine_cards())
+    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine, machine_cards(), winners)
+
+
+def winners(folder: str) -> list[Seed]:
+    """What an earlier study recommends, to be tried early in another one.
+
+    Raises:
+        MissingFile: there is no study in this folder.
+        BadInput: nothing was measured there.
+    """
+    path = Path(folder)
+    study = read_study(StudyFolder.existing(path.parent, path.name))
+    found = recommend(study.frozen, study.searched, study.confirmed) if study else []
+    if not found:
+        raise BadInput(f"The study {path.name} has nothing to recommend yet", where=folder, advice="run it first")
+    return [
+        Seed(
+            name=f"the winner of {path.name} for {one.profile.name}",
+            because="an earlier study found it",
+            values=dict(one.trial.configuration.values),
+        )
+        for one in found
+    ]
 
 
 def shipped_files() -> Path:
@@ -144,7 +169,7 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
         raise StudyMismatch(
             "study.toml was changed after the first trial:\n  " + "\n  ".join(changes),
             where=str(folder.definition_path),
-            advice="undo it, or start a new study with --name; only hours, trials and confirm rounds may change",
+            advice="undo it, or start a new study with --name; only hours, trials, rounds and sampler may change",
         )
     differences = frozen.differences(surveyed.machine, surveyed.engines, surveyed.models)
     if differences and not accept_changes:
@@ -168,7 +193,7 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
 
 def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
     """In what two definitions differ, budgets aside, in words."""
-    free = {"hours", "trials", "confirm_rounds", "confirm_most"}
+    free = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler"}
     return [
         f"{name} was {getattr(before, name)}, is {getattr(now, name)}"
         for name in StudyDefinition.model_fields
@@ -218,7 +243,7 @@ def open_kit(
         yield Kit(
             frozen=frozen,
             engine=load_engine(frozen.definition.engine),
-            pool=_pool(folder, frozen),
+            pool=_pool(folder, frozen, observer.note),
             observer=observer,
             owner=this_process(),
             environment=os.environ,
@@ -248,9 +273,11 @@ def _parts(frozen: FrozenStudy, cards: MachineCards) -> set[str]:
     return {name if place is None else cards.identities[place].key for name, place in places.items()} or {"cpu"}
 
 
-def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:
+def _pool(folder: StudyFolder, frozen: FrozenStudy, note: Callable[[str], None] | None = None) -> TrialPool:
+    """The study's pool; with its sampler, which `note` hears from, where it is to be asked."""
     # Importing optuna takes half a second: only what opens a storage pays for it.
     from tuner.search.pool import TrialPool
+    from tuner.search.samplers import SamplerFactory, make_sampler, tpe
 
     if folder.has_lost_its_storage():
         raise BadInput(
@@ -258,7 +285,17 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:
             where=str(folder.storage_path),
             advice="put back a copy of it, or start a new study under another name; this one's files stay as they are",
         )
-    return TrialPool.open_file(folder.storage_path, folder.name, frozen.space)
+
+    def compared(searched: Sequence[TrialRecord]) -> list[TrialRecord]:
+        return levelled(searched, pool.records(confirm=True))
+
+    sampler: SamplerFactory = tpe
+    if note is not None:
+        sampler = make_sampler(
+            frozen.definition.sampler, frozen.space, frozen.profiles, frozen.workload, note, compared
+        )
+    pool = TrialPool.open_file(folder.storage_path, folder.name, frozen.space, sampler)
+    return pool
 
 
 def _engine_process(argv: tuple[str, ...], env: Mapping[str, str], log_path: Path, marker: str) -> Process:

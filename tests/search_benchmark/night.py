@@ -17,7 +17,7 @@ from tuner.search.pool import Proposal, TrialPool
 from tuner.search.recommend import believed_scores
 from tuner.search.samplers import SamplerFactory
 from tuner.search.space import complete
-from tuner.study.judge import told_objectives
+from tuner.study.judge import reference_of, told_objectives
 
 MISFITS_IN_A_ROW = 100
 """As in a study: a search that finds nothing else to propose ends."""
@@ -71,7 +71,8 @@ def run_night(
 
 def _launch(study: Simulated, pool: TrialPool, night: Night, proposal: Proposal, *, baseline: bool) -> TrialRecord:
     record = night.run(proposal, baseline=baseline)
-    pool.tell(record, told_objectives(record, study.workload))
+    reference = record.measurement if baseline else reference_of(pool.records())
+    pool.tell(record, told_objectives(record, study.workload, reference))
     return record
 
 

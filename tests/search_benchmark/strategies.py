@@ -28,6 +28,10 @@ def tpe_defaults(seed: int) -> BaseSampler:
         return TPESampler(seed=seed)
 
 
+BELIEVING = ("composite",)
+"""Strategies of which the model chooses what is recommended; of the others it is the best that was measured."""
+
+
 class OneFlagAtATime(BaseSampler):
     """By hand: the best so far (for the first profile), one flag changed after the other, every value of it tried."""
 
@@ -37,11 +41,14 @@ class OneFlagAtATime(BaseSampler):
         self._random = RandomSampler(seed)
         self._plan: list[tuple[str, Any]] = []
 
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
         return self._distributions
 
     def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+        self,
+        study: Study,
+        trial: FrozenTrial,  # noqa: ARG002
+        search_space: dict[str, BaseDistribution],  # noqa: ARG002
     ) -> dict[str, Any]:
         if not self._plan:
             self._plan = [(n, v) for n, d in self._distributions.items() for v in _values(d)]
@@ -84,7 +91,7 @@ def strategies() -> dict[str, Callable[[Simulated], SamplerFactory]]:
     found: dict[str, Callable[[Simulated], SamplerFactory]] = {
         "random": named("random"),
         "by hand": by_hand,
-        "tpe defaults": lambda study: tpe_defaults,
+        "tpe defaults": lambda _: tpe_defaults,
         "tpe": named("tpe"),
         "composite": named("composite"),
     }

@@ -43,6 +43,13 @@ Hours = Annotated[float | None, typer.Option(help="Time for search and confirmat
 Trials = Annotated[int | None, typer.Option(help="Launches of the search, instead of or beside --hours.")]
 Rounds = Annotated[int | None, typer.Option(help="Launches of each finalist in the confirm stage (3).")]
 MostRounds = Annotated[int | None, typer.Option(help="The most launches of a finalist whose gain is still open.")]
+SamplerName = Annotated[
+    str | None, typer.Option(help="What proposes configurations: composite (the default), tpe, gp or random.")
+]
+FromStudy = Annotated[
+    list[str] | None,
+    typer.Option("--from", help="An earlier study whose winners are tried early; repeatable.", metavar="STUDY"),
+]
 Fixed = Annotated[str, typer.Option(help="Arguments that every launch gets, in one quoted text.")]
 Env = Annotated[list[str] | None, typer.Option(help="NAME=VALUE for every launch; repeatable.")]
 Until = Annotated[str | None, typer.Option(help="The hour at which the run ends, like 07:00; the study goes on later.")]
@@ -145,6 +152,8 @@ def run(
     trials: Trials = None,
     confirm_rounds: Rounds = None,
     confirm_most: MostRounds = None,
+    sampler: SamplerName = None,
+    from_study: FromStudy = None,
     fixed: Fixed = "",
     env: Env = None,
     power_cap: PowerCap = False,
@@ -175,6 +184,8 @@ def run(
         trials=trials,
         confirm_rounds=confirm_rounds,
         confirm_most=confirm_most,
+        sampler=sampler,
+        from_studies=[studies / name for name in from_study or ()],
         fixed=fixed,
         env=env or (),
         power_cap=power_cap,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.domain.sampling import Sampling
+
+Sampler = Literal["composite", "tpe", "gp", "random"]
+"""What proposes configurations: the tuner's own model, or one of Optuna's."""
 
 MOST_DEPTHS = 8
 """A depth costs a cold prefill in every launch."""
@@ -45,6 +50,9 @@ class StudyDefinition(BaseModel):
     """Tokens generated in each measured request; None: by the machine."""
     repeats: int = Field(default=1, ge=1)
     decode_limit_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    sampler: Sampler = "composite"
+    from_studies: tuple[str, ...] = ()
+    """Folders of earlier studies whose winners are tried early."""
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     trials: int | None = Field(default=None, gt=0)
     confirm_rounds: int = Field(default=3, ge=2)

@@ -21,6 +21,8 @@ _PARENTS = 8
 _IMPROVED, _ROUNDS = 3, 3
 """Of these the best few are improved one parameter at a time, for so many rounds."""
 _LEAST_CHANCE = 1e-9
+_WORTH = 0.01
+"""What a gain must exceed to count, as a logarithm: else the search would chase noise among its best ones."""
 
 
 class CandidateSearch:
@@ -97,7 +99,7 @@ class CandidateSearch:
             return np.empty(0)
         found = self._learned.predict(candidates, self._aim, self._output)
         deviation = np.maximum(found.deviation, 1e-9)
-        improvement = log_improvement((found.mean - self._incumbent) / deviation) + np.log(deviation)
+        improvement = log_improvement((found.mean - self._incumbent - _WORTH) / deviation) + np.log(deviation)
         return improvement + np.log(np.maximum(found.chance, _LEAST_CHANCE))
 
 

@@ -36,6 +36,13 @@ from tuner.search.learned import Learned
 from tuner.search.records import record_of
 from tuner.search.space import complete
 
+Compared = Callable[[Sequence[TrialRecord]], list[TrialRecord]]
+"""The search's records -> the same as they compare with each other, the machine's drift taken out."""
+
+
+def unheard(message: str) -> None:
+    """Where nobody listens to what a sampler has to say."""
+
 
 class CompositeSampler(BaseSampler):
     """See the module. `note` is told once when `fallback` had to step in because the model failed."""
@@ -46,22 +53,27 @@ class CompositeSampler(BaseSampler):
         profiles: Sequence[Profile],
         workload: Workload,
         fallback: BaseSampler,
-        note: Callable[[str], None] = lambda message: None,
+        note: Callable[[str], None] = unheard,
+        compared: Compared = list,
     ) -> None:
         self._told_space = space
         self._space = CanonicalSpace(space)
         self._features = Features(self._space)
         self._profiles, self._workload = tuple(profiles), workload
-        self._fallback, self._note = fallback, note
+        self._fallback, self._note, self._compared = fallback, note, compared
         self._noted = False
 
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
         return distributions(self._told_space)
 
     def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],  # noqa: ARG002
     ) -> dict[str, Any]:
         records, drafted = _told(study)
+        records = self._compared(records)
         try:
             learned = Learned.of(self._space, self._features, self._profiles, self._workload, records)
             if learned is not None:

@@ -85,6 +85,11 @@ class Evidence:
         self.projected = [r for r in told if r.projection is not None or (r in self.measured and not r.is_baseline)]
         self.configurations = [self._as_it_ran(record) for record in self.measured]
         """What was measured, with the context that the engine really gave."""
+        actual = [measurement.actual for measurement in self._measurements()]
+        given = [found.context_per_slot for found in actual if found.context_per_slot]
+        self._usual_context = float(np.median(given)) if given else 1.0
+        self._usual_streams = max((found.slots or 1 for found in actual), default=1)
+        self._ratios: dict[int, float] = {}
         self.depths = list(workload.depths)
         self.cells = list(workload.cells)
         self.prefill = _filled([[_log(r.prefill_at(d)) for d in self.depths] for r in self._measurements()])
@@ -94,15 +99,12 @@ class Evidence:
     def context(self, canonical: Canonical) -> float:
         """The tokens of context that a slot of this configuration gets."""
         asked = None if self._context_at is None else canonical[self._context_at]
-        if asked is None:
-            given = [r.actual.context_per_slot for r in self._measurements() if r.actual.context_per_slot]
-            return float(np.median(given)) if given else 1.0
-        return float(asked) * self._context_ratio(self.streams(canonical))
+        return self._usual_context if asked is None else float(asked) * self._context_ratio(self.streams(canonical))
 
     def streams(self, canonical: Canonical) -> int:
         """The slots of this configuration, as far as it says."""
         value = None if self._streams_at is None else canonical[self._streams_at]
-        return int(value) if value is not None else max((r.actual.slots or 1 for r in self._measurements()), default=1)
+        return self._usual_streams if value is None else int(value)
 
     def meets(self, canonical: Canonical, aim: Aim) -> bool:
         """Whether a configuration has the context and the slots that an aim needs."""
@@ -115,7 +117,7 @@ class Evidence:
         return self.prefill @ depths, self.decode @ cells
 
     def room(self) -> tuple[list[Canonical], Array]:
-        """Configurations, and the share of the fullest device that stays free: projected, corrected by what happened."""
+        """Configurations, and the share of the fullest device that stays free, corrected by what happened."""
         room = []
         for record in self.projected:
             outcome = _outcome(record)
@@ -145,6 +147,11 @@ class Evidence:
 
     def _context_ratio(self, streams: int) -> float:
         """Context of a slot over what was asked, by number of slots: one where it was never seen."""
+        if streams not in self._ratios:
+            self._ratios[streams] = self._seen_ratio(streams)
+        return self._ratios[streams]
+
+    def _seen_ratio(self, streams: int) -> float:
         ratios = [
             record.measurement.actual.context_per_slot / float(asked)
             for record in self.measured

@@ -29,6 +29,10 @@ _JITTER = 1e-8
 _PRIORS = {"single": (np.log(0.06), 1.3), "reach": (np.log(0.4), 1.2), "joint": (np.log(0.25), 1.0)}
 """Mean and standard deviation of the logarithms: most parameters matter little, and a few matter much."""
 _NOISE_SPREAD = 0.7
+_STUMBLE = 0.3
+"""By how much a stumbling machine may be slower, as a logarithm."""
+_SLOW_AMONG_OTHERS = 1.0
+"""Standard deviations below what the others let expect from which on a row that stands alone is doubted."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,16 @@ class GaussianProcess:
         self._scale = np.maximum(y.std(axis=0), 1e-3)
         self._z = (y - self._centre) / self._scale
         self._expected_noise = float(np.log((noise / self._scale.mean()) ** 2 + 1e-9))
-        self._theta = self._fitted()
         squared = distances(x, x, groups)
+        # Added to the noise of a row, in the units of `z`.
+        self._doubt = np.zeros(len(x))
+        alone = _sole_witnesses(squared) if slow_outliers else np.zeros(len(x), dtype=bool)
+        self._doubt[alone] = (_STUMBLE / self._scale.mean()) ** 2
+        self._theta = self._fitted()
         covariance = self._covariance(squared)
-        self._inflated = np.ones(len(x))
         self._solve(covariance)
         if slow_outliers:
+            self._believe_what_is_not_slow(alone, covariance)
             self._weigh_down_slow_outliers(covariance)
 
     def predict(self, x: Array) -> Posterior:
@@ -94,19 +102,39 @@ class GaussianProcess:
 
     def _solve(self, covariance: Array) -> None:
         noise = self._unpacked(self._theta)[3]
-        noisy = covariance + np.diag(noise * self._inflated + _JITTER)
+        noisy = covariance + np.diag(noise + self._doubt + _JITTER)
         self._factor = cholesky(noisy, lower=True)
         self._alpha = cho_solve((self._factor, True), self._z)
+
+    def _believe_what_is_not_slow(self, alone: NDArray[np.bool_], covariance: Array) -> None:
+        """Ends the doubt in rows that are the only ones with some value, where the others do not expect more of them.
+
+        A slow launch that alone shows a value may show what the value does, or a machine that stumbled. As long as the
+        doubt lasts the value stays worth another look.
+        """
+        expected, deviation = self._without_each()
+        certain = np.sqrt(self._unpacked(self._theta)[3])
+        short = ((expected - self._z) / np.hypot(deviation, certain)[:, None]).mean(axis=1)
+        self._doubt[alone & (short < _SLOW_AMONG_OTHERS)] = 0.0
+        self._solve(covariance)
 
     def _weigh_down_slow_outliers(self, covariance: Array) -> None:
         """A launch far slower than all others let expect is believed less: once in a while a machine stumbles."""
         for _ in range(2):
             residual = self.leave_one_out().mean(axis=1)
-            slow = (residual < -3.0) & (self._inflated == 1.0)
+            slow = (residual < -3.0) & (self._doubt == 0.0)
             if not slow.any():
                 return
-            self._inflated = np.where(slow, 1.0 + residual**2 * 10.0, self._inflated)
+            noise = self._unpacked(self._theta)[3]
+            self._doubt = np.where(slow, noise * residual**2 * 10.0, self._doubt)
             self._solve(covariance)
+
+    def _without_each(self) -> tuple[Array, Array]:
+        """What all other rows predict of each, (rows, outputs), and the standard deviation, noise-free, (rows,)."""
+        inverse = cho_solve((self._factor, True), np.eye(len(self._x)))
+        own = self._unpacked(self._theta)[3] + self._doubt
+        variance = np.maximum(1 / np.diag(inverse) - own, 1e-10)
+        return self._z - self._alpha / np.diag(inverse)[:, None], np.sqrt(variance)
 
     def _fitted(self) -> Array:
         rows = np.arange(len(self._x))
@@ -136,7 +164,7 @@ class GaussianProcess:
             single, reach, joint, noise = self._unpacked(theta)
             together, slope = _matern(np.tensordot(reach, squared, axes=1))
             matrix = np.tensordot(single, alone, axes=1) + joint * together
-            matrix[np.diag_indices(len(rows))] += noise + _JITTER
+            matrix[np.diag_indices(len(rows))] += noise + self._doubt[rows] + _JITTER
             factor = cholesky(matrix, lower=True)
             inverse = cho_solve((factor, True), np.eye(len(rows)))
             alpha = inverse @ z
@@ -158,6 +186,14 @@ class GaussianProcess:
             raise np.linalg.LinAlgError("the hyperparameters could not be fitted")
         result: Array = found.x
         return result
+
+
+def _sole_witnesses(squared: Array) -> NDArray[np.bool_]:
+    """Rows that differ from every other row in some group of features; `squared`: (groups, rows, rows)."""
+    apart = squared > 1e-9
+    counts = apart.sum(axis=2)
+    result: NDArray[np.bool_] = (counts == squared.shape[1] - 1).any(axis=0)
+    return result
 
 
 def _matern(squared: Array) -> tuple[Array, Array]:

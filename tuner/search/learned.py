@@ -23,6 +23,8 @@ _LEAST_MEASURED = 4
 """With fewer measured trials there is nothing to fit."""
 _NOISE = 0.02
 """Expected relative spread of a speed from launch to launch."""
+_USELESS = 0.15
+"""From so far below the baseline on, as a logarithm, the speed is of little interest."""
 _ROOM_NOISE = 0.004
 _FAILURE_NOISE = 0.2
 _MOST_TRIALS = 400
@@ -49,6 +51,7 @@ class Learned:
         self.aims = [*(Aim.of(profile, workload) for profile in profiles), Aim.even(profiles, workload)]
         """The profiles' aims in their order, and last the raw metrics."""
         outputs = [evidence.outputs(aim) for aim in self.aims]
+        self._baseline = next((place for place, r in enumerate(evidence.measured) if r.is_baseline), None)
         self._prefill = self._speeds(np.column_stack([prefill for prefill, _ in outputs]))
         self._decode = self._speeds(np.column_stack([decode for _, decode in outputs]))
         self._room = self._chances(*evidence.room(), noise=_ROOM_NOISE)
@@ -92,6 +95,7 @@ class Learned:
             best = rows[np.argsort(-table[rows].mean(axis=1), kind="stable")[: _MOST_TRIALS // 2]]
             rows = np.unique(np.concatenate([best, rows[-_MOST_TRIALS // 2 :]]))
         x = self._features.rows([self.evidence.configurations[row] for row in rows])
+        table = _softened(table, table[rows].min(axis=0) if self._baseline is None else table[self._baseline])
         return GaussianProcess(x, table[rows], self._features.groups, _NOISE, slow_outliers=True)
 
     def _chances(self, canonicals: Sequence[Canonical], ends: Array, noise: float) -> GaussianProcess | None:
@@ -100,3 +104,12 @@ class Learned:
         if len(ends) == 0 or np.ptp(ends[kept]) == 0:
             return None
         return GaussianProcess(self._features.rows(canonicals[kept]), ends[kept, None], self._features.groups, noise)
+
+
+def _softened(table: Array, baseline: Array) -> Array:
+    """Log speeds with what is far below the baseline brought nearer: by how much a cliff is bad is of no use to anyone.
+
+    Without it, one setting that spills into host memory decides what the processes think of all others.
+    """
+    short = baseline - _USELESS - table
+    return np.where(short > 0, baseline - _USELESS - _USELESS * np.log1p(short / _USELESS), table)

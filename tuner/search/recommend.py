@@ -1,4 +1,4 @@
-"""What the model believes of the measured configurations: the best one seen is partly luck, the mean corrects for it."""
+"""What the model believes of the measured configurations: the best one seen is partly luck, which a mean corrects."""
 
 from __future__ import annotations
 

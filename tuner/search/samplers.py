@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from importlib.util import find_spec
 
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 
@@ -12,7 +13,7 @@ from tuner.domain.errors import BadInput
 from tuner.domain.profile import Profile
 from tuner.domain.space import SearchSpace
 from tuner.domain.workload import Workload
-from tuner.search.composite import CompositeSampler
+from tuner.search.composite import Compared, CompositeSampler, unheard
 
 SamplerFactory = Callable[[int], BaseSampler]
 """Makes a sampler from a seed."""
@@ -30,15 +31,24 @@ def make_sampler(
     space: SearchSpace,
     profiles: Sequence[Profile],
     workload: Workload,
-    note: Callable[[str], None] = lambda message: None,
+    note: Callable[[str], None] = unheard,
+    compared: Compared = list,
 ) -> SamplerFactory:
-    """A factory for the sampler called `name`. `note` takes what a user should know of it, in a sentence.
+    """A factory for the sampler called `name`.
+
+    Args:
+        name: one of `SAMPLERS`.
+        space: the study's.
+        profiles: whom the composite sampler serves.
+        workload: what is measured.
+        note: takes what a user should know, in a sentence.
+        compared: the search's records -> the same as they compare, without the machine's drift.
 
     Raises:
         BadInput: no sampler has this name, or what it needs is not installed.
     """
     if name == "composite":
-        return lambda seed: CompositeSampler(space, profiles, workload, tpe(seed), note)
+        return lambda seed: CompositeSampler(space, profiles, workload, tpe(seed), note, compared)
     if name == "tpe":
         return tpe
     if name == "random":
@@ -58,11 +68,9 @@ def tpe(seed: int) -> BaseSampler:
 
 
 def _gaussian_process() -> SamplerFactory:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
+    if find_spec("torch") is None:
         raise BadInput(
             "The sampler `gp` needs torch, which is not installed",
             advice="install torch (750 MB), or leave the sampler at `composite`",
-        ) from None
+        )
     return lambda seed: GPSampler(seed=seed, n_startup_trials=_STARTUP_TRIALS, deterministic_objective=False)

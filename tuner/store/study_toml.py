@@ -29,6 +29,8 @@ _COMMENTS = {
     "hours": "Time for search and confirmation together. Without hours and trials: 8 hours.",
     "trials": "Launches of the search, the baseline included.",
     "confirm_rounds": "Launches of each finalist and of the baseline in the confirm stage.",
+    "sampler": "What proposes configurations: composite (the tuner's own model), or Optuna's tpe, gp or random.",
+    "from_studies": "Folders of earlier studies whose winners are tried early.",
     "confirm_most": "The most launches where a gain is open; not set: five times the rounds, while there is time.",
     "sampling": "How the next token is chosen when measuring: temperature, top_p, ... Empty: greedy. Never exported.",
     "env": "Environment variables that every launch gets, the baseline included.",

@@ -15,7 +15,9 @@ from tuner.domain.errors import BadInput, UnknownFlag
 from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, MachineFacts, ModelFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
+from tuner.domain.space import Seed
 from tuner.domain.workload import Cell, Content, Workload, question_tokens
+from tuner.search.earlier import with_earlier
 from tuner.search.profiles_file import read_profiles, select_profiles
 from tuner.search.resolve import Surroundings, resolve
 from tuner.search.space_file import read_space_file
@@ -39,6 +41,8 @@ class Sources:
     profiles_file: Path
     machine: Callable[[Sequence[Device]], MachineFacts]
     cards: Cards
+    winners: Callable[[str], list[Seed]]
+    """The folder of an earlier study -> what it recommends."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     except (BadInput, UnknownFlag) as error:
         error.where = error.where or definition.space
         raise
+    earlier = [seed for folder in definition.from_studies for seed in sources.winners(folder)]
+    space, left_out = with_earlier(space, earlier)
     # What the space does not search here stays in every launch, as the user wrote it.
     searched = {name: spellings for name, spellings in searchable.items() if name in space.by_name}
     pasted = engine.understand(definition.pasted or (), flags, searched)
@@ -126,7 +132,7 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
         models=surveyed.models,
         profiles=profiles,
         workload=_workload(definition, profiles, surveyed, trained, prompts),
-        notes=(*fixed.notes, *pasted.notes, *notes, *_measured_how(definition, prompts)),
+        notes=(*fixed.notes, *pasted.notes, *notes, *left_out, *_measured_how(definition, prompts)),
     )
 
 

@@ -43,6 +43,8 @@ class Options:
     trials: int | None = None
     confirm_rounds: int | None = None
     confirm_most: int | None = None
+    sampler: str | None = None
+    from_studies: Sequence[Path] = ()
     fixed: str = ""
     env: Sequence[str] = ()
     pasted: Sequence[str] = field(default=())
@@ -50,8 +52,8 @@ class Options:
 
     def beside_budget(self) -> list[str]:
         """The options that were given, but for the budget: what an existing study does not take."""
-        spelled = {"profiles": "--profile", "profiles_file": "--profiles"}
-        budget = {"hours", "trials", "confirm_rounds", "confirm_most"}
+        spelled = {"profiles": "--profile", "profiles_file": "--profiles", "from_studies": "--from"}
+        budget = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler"}
         given = [each.name for each in fields(self) if each.name not in budget and getattr(self, each.name)]
         return [spelled.get(name) or f"--{name.replace('_', '-')}" for name in given]
 
@@ -84,6 +86,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
         "trials": options.trials,
         "confirm_rounds": options.confirm_rounds,
         "confirm_most": options.confirm_most,
+        "sampler": options.sampler,
         "predict_tokens": options.predict_tokens,
         "repeats": options.repeats,
         "decode_limit_s": options.decode_limit_s,
@@ -100,6 +103,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
             "pasted": tuple(_absolute(pasted)) if pasted or program else None,
             "profiles": tuple(options.profiles),
             "profiles_file": _absolute_path(options.profiles_file) if options.profiles_file else None,
+            "from_studies": tuple(_absolute_path(path) for path in options.from_studies),
             "depths": _depths(options.depths),
             "prompts": _absolute_path(options.prompts) if options.prompts else None,
             "sampling": _sampling(options.sampling),
