@@ -26,7 +26,7 @@ from tuner.process.lock import FileLock, MachineLock
 from tuner.process.ports import free_port
 from tuner.report.drift import levelled
 from tuner.report.recommendation import recommend
-from tuner.search.space import complete
+from tuner.search.space import complete, violations
 from tuner.store.folder import StudyFolder
 from tuner.store.machine import machine_facts
 from tuner.study.create import Sources, freeze, survey
@@ -193,7 +193,7 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
 
 def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
     """In what two definitions differ, budgets aside, in words."""
-    free = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler"}
+    free = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler", "trim"}
     return [
         f"{name} was {getattr(before, name)}, is {getattr(now, name)}"
         for name in StudyDefinition.model_fields
@@ -255,6 +255,8 @@ def open_kit(
             is_paused=folder.pause_path.exists,
             free_port=free_port,
             complete=lambda values: complete(frozen.space, values),
+            keeps_rules=lambda configuration: not violations(frozen.space, configuration),
+            believed=lambda records: _believed(frozen, records),
             stop_leftovers=_stop_leftovers,
         )
 
@@ -296,6 +298,15 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy, note: Callable[[str], None] 
         )
     pool = TrialPool.open_file(folder.storage_path, folder.name, frozen.space, sampler)
     return pool
+
+
+def _believed(frozen: FrozenStudy, records: Sequence[TrialRecord]) -> dict[str, dict[str, float]]:
+    from tuner.search.recommend import believed_scores
+
+    if frozen.definition.sampler != "composite":
+        return {}
+    found = believed_scores(frozen.space, frozen.profiles, frozen.workload, records)
+    return {profile: {one: belief.mean for one, belief in table.items()} for profile, table in found.items()}
 
 
 def _engine_process(argv: tuple[str, ...], env: Mapping[str, str], log_path: Path, marker: str) -> Process:

@@ -55,6 +55,8 @@ class StudyDefinition(BaseModel):
     """Folders of earlier studies whose winners are tried early."""
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     trials: int | None = Field(default=None, gt=0)
+    trim: bool = True
+    """Whether the winners are measured without each of their flags, so that only those are printed which pay."""
     confirm_rounds: int = Field(default=3, ge=2)
     confirm_most: int | None = Field(default=None, ge=2)
     """Launches of a finalist whose gain is still open; None: five times the rounds while there is time."""

@@ -25,6 +25,8 @@ class Stage(StrEnum):
     """The baseline measured again during the search, which shows how the machine drifts."""
     REMEASURE = "remeasure"
     """A trial of the search measured again, because the machine drifted while it ran."""
+    TRIM = "trim"
+    """A winner with some of its flags put back to the baseline's values, which shows what these are worth."""
 
 
 class Owner(BaseModel):
@@ -58,6 +60,8 @@ class TrialRecord(BaseModel):
     """What was started for the measurement: own port, alias and log flags included."""
     cap_commands: tuple[str, ...] = ()
     """What sets the power caps it ran under, by hand; empty where they are the cards' own."""
+    put_back: tuple[str, ...] = ()
+    """Of a trim the parameters that have the baseline's values again; `note` says of which trial."""
     folder: str = ""
     """The trial's folder, relative to the study folder."""
     projection: MemoryProjection | None = None

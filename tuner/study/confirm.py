@@ -7,7 +7,7 @@ import time
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.report.recommendation import undecided
-from tuner.report.selection import baseline_of, finalists
+from tuner.report.selection import baseline_of, finalists, most_finalists
 from tuner.study.anchors import compared
 from tuner.study.intermission import budget_now, wait_while_paused
 from tuner.study.kit import Kit
@@ -28,7 +28,9 @@ def confirm(kit: Kit) -> None:
     baseline = baseline_of(searched)
     # Chosen as they compare; launched again and told as they were measured.
     by_number = {record.number: record for record in searched}
-    found = [by_number[one.number] for one in finalists(kit.frozen, compared(kit), len(kit.frozen.profiles))]
+    level = compared(kit)
+    best = finalists(kit.frozen, level, most_finalists(kit.frozen), kit.believed(level))
+    found = [by_number[one.number] for one in best]
     if baseline is None or baseline.measurement is None or not found:
         return
     chosen = budget.affordable(baseline, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ from tuner.domain.facts import EngineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import RequestFailure, RequestTiming
 from tuner.domain.quality import Reply
-from tuner.domain.record import Owner
+from tuner.domain.record import Owner, TrialRecord
 from tuner.study.protocols import Cards, Engine, Observer, Pool, Process
 
 
@@ -61,6 +61,11 @@ class Kit:
     free_port: Callable[[], int]
     complete: Callable[[Mapping[str, Value]], Configuration]
     """Values -> the configuration that they and the defaults make."""
+    keeps_rules: Callable[[Configuration], bool]
+    """Whether a configuration breaks no rule of the search space."""
+    believed: Callable[[Sequence[TrialRecord]], Mapping[str, Mapping[str, float]]]
+    """The search's records as they compare -> profile -> fingerprint -> what the search's model believes its log score
+    to be: of a single launch the best one seen is partly luck. Empty where there is no model."""
     until: float | None
     """When the run ends, in seconds since the epoch; None: by the study's own budget alone."""
     is_paused: Callable[[], bool]

@@ -22,6 +22,8 @@ class Launch:
     note: str = ""
     reference: Measurement | None = None
     """The baseline's measurement, once there is one: what deadlines and signs of trouble are held against."""
+    put_back: tuple[str, ...] = ()
+    """Of a trim the parameters that have the baseline's values again."""
 
     @property
     def is_baseline(self) -> bool:
@@ -31,7 +33,7 @@ class Launch:
     @property
     def confirms(self) -> bool:
         """Whether it is a re-measurement: its record is none of those that the search learns from."""
-        return self.stage in (Stage.CONFIRM, Stage.ANCHOR, Stage.REMEASURE)
+        return self.stage in (Stage.CONFIRM, Stage.ANCHOR, Stage.REMEASURE, Stage.TRIM)
 
 
 def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> TrialRecord:
@@ -59,6 +61,7 @@ def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> Trial
         stage=launch.stage,
         configuration=launch.configuration,
         note=launch.note,
+        put_back=launch.put_back,
         owner=kit.owner,
         started_at=time.time(),
         command=command,

@@ -8,7 +8,7 @@ from tuner.domain.configuration import Value
 from tuner.domain.errors import BaselineFailed
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
-from tuner.report.selection import baseline_of, candidates, finalists
+from tuner.report.selection import baseline_of, candidates, finalists, most_finalists
 from tuner.study.anchors import compared, keep_anchor
 from tuner.study.confirm import confirm
 from tuner.study.intermission import budget_now, wait_while_paused
@@ -18,6 +18,7 @@ from tuner.study.machine_state import warnings
 from tuner.study.precision import cells_told
 from tuner.study.run_trial import run_trial
 from tuner.study.settle import settle
+from tuner.study.trim import trim
 
 _MISFITS_IN_A_ROW = 100
 """A dry run costs a second and no budget: a search that finds nothing else to propose must end all the same."""
@@ -38,6 +39,8 @@ def run_study(kit: Kit) -> None:
         _enqueue_seeds(kit, baseline)
         _search(kit, baseline)
         confirm(kit)
+        if kit.frozen.definition.trim:
+            trim(kit)
     finally:
         _restore_power(kit)
 
@@ -106,7 +109,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     while True:
         wait_while_paused(kit)
         now = budget_now(kit)
-        expected = [baseline, *finalists(kit.frozen, compared(kit), len(kit.frozen.profiles))]
+        expected = [baseline, *finalists(kit.frozen, compared(kit), most_finalists(kit.frozen))]
         if not now.search_goes_on(expected):
             if not announced and now.launched > 1:
                 kit.observer.note("the search has used up its budget; --hours or --trials give it more")
@@ -117,7 +120,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
             kit.observer.note("every configuration of the space has been tried")
             return
         if not announced:
-            kit.observer.phase("search", now.plan(baseline, len(kit.frozen.profiles)))
+            kit.observer.phase("search", now.plan(baseline, most_finalists(kit.frozen)))
             kit.observer.note(cells_told(kit))
             announced = True
         kit.observer.time_left(now.search_left_s(expected), now.launched, now.trials_planned(expected))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tuner.domain.gpu import GpuReading
 from tuner.domain.measurement import Measurement
-from tuner.domain.record import TrialRecord
+from tuner.domain.record import Stage, TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
 from tuner.report.drift import Drift
 from tuner.study.devices import check_devices
@@ -70,7 +70,8 @@ class _Trial:
 
     def project_memory(self) -> None:
         """Asks the engine's dry run. What was measured before, and the baseline, need none."""
-        if not self.launch.is_baseline and not self.launch.confirms and self.record.command is not None:
+        is_new = not self.launch.confirms or self.launch.stage is Stage.TRIM
+        if not self.launch.is_baseline and is_new and self.record.command is not None:
             marker = marker_of(self._kit, self.launch)
             projection = project_memory(self._kit, self.record.command, self.files, marker=marker)
             self.record = self.record.model_copy(update={"projection": projection})
