@@ -64,6 +64,7 @@ def test_who_holds_a_lock_is_told_without_touching_it(families: Families, tmp_pa
         assert lock.holder(path) == os.getpid()
         os.utime(path, (1.0, 1.0))
         assert lock.holder(path) is None, "whoever wrote this before we began had our pid by chance"
+    stop_leftovers(families.marker, grace_s=5)
 
 
 def test_killed_holder_frees_the_lock_although_its_engine_lives(families: Families, tmp_path: Path) -> None:
