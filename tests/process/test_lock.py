@@ -51,6 +51,22 @@ def test_holder_is_named_and_its_end_frees_the_lock(families: Families, tmp_path
         assert path.read_text() == f"{os.getpid()}\n"
 
 
+def test_who_holds_a_lock_is_told_without_touching_it(families: Families, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert lock.holder(path) is None
+    tuner = holder(families, path)
+    assert lock.holder(path) == tuner.pid
+    tuner.kill()
+    tuner.communicate(timeout=15)
+    assert path.read_text() == f"{tuner.pid}\n", "a kill leaves the pid in the file"
+    assert lock.holder(path) is None
+    with FileLock(path):
+        assert lock.holder(path) == os.getpid()
+        os.utime(path, (1.0, 1.0))
+        assert lock.holder(path) is None, "whoever wrote this before we began had our pid by chance"
+    stop_leftovers(families.marker, grace_s=5)
+
+
 def test_killed_holder_frees_the_lock_although_its_engine_lives(families: Families, tmp_path: Path) -> None:
     path = tmp_path / "lock"
     tuner = holder(families, path)

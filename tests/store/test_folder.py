@@ -144,7 +144,7 @@ def test_requests_are_on_disk_as_soon_as_they_are_logged(tmp_path: Path) -> None
     trial.log_request("code@512", True, timing)
     path = trial.path / "requests.jsonl"
     (line,) = path.read_text(encoding="utf-8").strip("\n").split("\n")
-    assert json.loads(line) == {"cell": "code@512", "counts": True, **timing.model_dump()}
+    assert json.loads(line) == {"cell": "code@512", "counts": True, **timing.model_dump(mode="json")}
     trial.close()
     trial.log_request("code@512", False, RequestFailure(kind="stalled", detail="silent"))
     trial.close()

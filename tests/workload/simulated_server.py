@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
-from tuner.domain.quality import ShortAnswer
+from tuner.domain.quality import Reply
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class SimulatedServer:
     def truncate(self, text: str, tokens: int) -> str:
         return " ".join(text.split(" ")[:tokens])
 
-    def short_answer(self, prompt: str, *, tokens: int, first_token_s: float) -> ShortAnswer:  # noqa: ARG002
-        return ShortAnswer(text="")
+    def answer(self, prompt: str, **_: object) -> Reply | RequestFailure:  # noqa: ARG002
+        return RequestFailure(kind="refused", detail="this server only generates")
 
     def generate(
         self,

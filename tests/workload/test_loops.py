@@ -19,7 +19,7 @@ def test_circles_are_seen_in_any_kind_of_text(phrase: str) -> None:
     assert share > 0.7
 
 
-@pytest.mark.parametrize("content", list(Content))
+@pytest.mark.parametrize("content", [content for content in Content if content is not Content.OWN])
 def test_honest_text_hardly_repeats_itself(content: Content) -> None:
     text = ""
     for block in document(content, 3):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.workload.simulated_server import Asked, SimulatedServer
 from tuner.domain.measurement import RequestFailure, RequestTiming
-from tuner.domain.quality import ShortAnswer
+from tuner.domain.quality import Reply
 from tuner.domain.workload import Cell, Content, Workload
 from tuner.workload.measure import WorkloadResult, WorkloadRun
 from tuner.workload.patience import Patience
@@ -40,7 +40,7 @@ class Run:
             self.server, workload, salt_key="s", slots=2, log=self._log, patience=Patience(), **given
         ).measure()
 
-    def _log(self, cell: str, counts: bool, _: RequestTiming | RequestFailure | ShortAnswer) -> None:
+    def _log(self, cell: str, counts: bool, _: RequestTiming | RequestFailure | Reply) -> None:
         self.logged.append((cell, counts))
 
     @property

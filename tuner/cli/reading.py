@@ -19,7 +19,7 @@ from tuner.domain.facts import Device, EngineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.space import Parameter
 from tuner.domain.verdict import Outcome
-from tuner.process.boot import owner_alive
+from tuner.process.lock import holder
 from tuner.report.cards import card_cells
 from tuner.report.json_form import best_json, outcomes, status_json
 from tuner.report.recommendation import Recommendation, recommend
@@ -82,7 +82,7 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
     study = wiring.read_study(folder)
     searched, confirmed = (study.searched, study.confirmed) if study else ([], [])
     budget = Budget.of(definition, searched, confirmed)
-    running = any(record.verdict is None and owner_alive(record.owner) for record in (*searched, *confirmed))
+    running = holder(folder.lock_path) is not None
     form = status_json(
         name,
         study.frozen if study else None,
@@ -114,23 +114,16 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
 def watch_command(name: str, studies: Path) -> None:
     """Shows the status anew until the run ends. It only reads, and never holds the run up."""
     folder = StudyFolder.existing(studies, name)
-    while True:
+    running = True
+    while running:
+        running = holder(folder.lock_path) is not None
         if sys.stdout.isatty():
             typer.echo("\033[2J\033[H", nl=False)
         typer.echo(time.strftime("%H:%M:%S ") + f"{folder.path}; Ctrl-C leaves, the run goes on")
         status_command(name, studies, as_json=False)
         typer.echo("\n".join(folder.last_lines(_WATCHED_LINES)))
-        study = wiring.read_study(folder)
-        open_ones = [r for r in (*study.searched, *study.confirmed) if r.verdict is None] if study else []
-        if folder.is_done() or (study is not None and not any(owner_alive(r.owner) for r in open_ones)):
+        if running:
             time.sleep(_WATCH_S)
-            # Between two trials nothing is open: only what stays so has ended.
-            again = wiring.read_study(folder)
-            if again is None or not any(
-                r.verdict is None and owner_alive(r.owner) for r in (*again.searched, *again.confirmed)
-            ):
-                return
-        time.sleep(_WATCH_S)
 
 
 _WATCH_S = 3.0

@@ -16,7 +16,7 @@ BOOT_ID_VARIABLE = "TUNER_BOOT_ID"
 
 _LINUX_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-_CLOCK_SLACK_S = 5.0
+CLOCK_SLACK_S = 5.0
 """A process's start is told in whole clock ticks since the boot, and the time of the boot in whole seconds."""
 
 
@@ -53,7 +53,7 @@ def owner_alive(owner: Owner, *, started_at: float | None = None) -> bool:
         process = psutil.Process(owner.pid)
         if not is_alive(process):
             return False
-        if started_at is not None and process.create_time() > started_at + _CLOCK_SLACK_S:
+        if started_at is not None and process.create_time() > started_at + CLOCK_SLACK_S:
             return False
         return owner.pid == os.getpid() or _looks_like_tuner(process)
     except psutil.NoSuchProcess:

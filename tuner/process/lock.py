@@ -8,7 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from tuner.domain.errors import MissingFile, NotPermitted, StudyBusy
+from tuner.process.boot import CLOCK_SLACK_S
+from tuner.process.family import is_alive
 from tuner.process.operating_system import lock_at_once
 
 
@@ -85,6 +89,21 @@ class FileLock:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def holder(path: Path) -> int | None:
+    """The pid of the process that holds the lock at `path`, told without touching it; None if nobody does.
+
+    What a killed process left in the file does not count, even where another one has its pid by now.
+    """
+    try:
+        pid = int(path.read_text(encoding="ascii"))
+        process = psutil.Process(pid)
+        began = process.create_time()
+        written = path.stat().st_mtime
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return pid if is_alive(process) and began <= written + CLOCK_SLACK_S else None
 
 
 class MachineLock:
