@@ -74,7 +74,7 @@ class Bench:
         profiles = self.file("quick.toml", QUICK_PROFILES)
         return [
             "run", "--model", str(self.model), "--binary", str(FAKE), "--profiles", str(profiles), "--profile", "quick",
-            "--depths", "64", "--predict-tokens", "8", "--name", "s", *more,
+            "--depths", "64", "--predict-tokens", "8", "--name", "s", "--no-trim", *more,
         ]  # fmt: skip
 
     def file(self, name: str, text: str) -> Path:

@@ -25,7 +25,7 @@ from tuner.domain.profile import Profile
 from tuner.domain.record import BASELINE_NOTE, Owner, Stage, TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
 from tuner.domain.workload import Cell, Content, Workload
-from tuner.study import anchors, confirm
+from tuner.study import anchors, confirm, trim
 from tuner.study.launch import Launch
 from tuner.study.precision import precision_of
 from tuner.workload.measure import WorkloadRun
@@ -65,6 +65,8 @@ class SimulatedMachine:
     drift: Callable[[float], float] = lambda _: 0.0
     """Seconds since the study began -> by how much the machine is slower by then; logarithm."""
     profiles: tuple[Profile, ...] = (PROFILE,)
+    fails: Callable[[Configuration], bool] = lambda _: False
+    """Configurations that run out of memory."""
     asked: dict[str, Any] = field(default_factory=lambda: {"hours": 8.0})
     clock: float = 1_000_000.0
 
@@ -83,9 +85,12 @@ class SimulatedMachine:
                 workload=Workload(cells=CELLS, predict_tokens=16),
             ),
             pool=self.pool, observer=observer, until=None, is_paused=lambda: False,
+            baseline=Configuration(values=BASELINE), complete=lambda values: Configuration(values=dict(values)),
+            keeps_rules=lambda _: True, believed=lambda _: {},
         )  # fmt: skip
         self.monkeypatch.setattr(confirm, "run_trial", self.run_trial)
         self.monkeypatch.setattr(anchors, "run_trial", self.run_trial)
+        self.monkeypatch.setattr(trim, "run_trial", self.run_trial)
         self.monkeypatch.setattr(anchors, "time", SimpleNamespace(time=lambda: self.clock, sleep=self.wait))
 
     def wait(self, seconds: float) -> None:
@@ -118,6 +123,7 @@ class SimulatedMachine:
             stage=launch.stage,
             configuration=launch.configuration,
             note=launch.note,
+            put_back=launch.put_back,
             owner=Owner(host=MACHINE.host, boot_id="b", pid=1),
             started_at=self.clock,
             finished_at=self.clock + LAUNCH_S,
@@ -126,6 +132,9 @@ class SimulatedMachine:
             verdict=Verdict(outcome=Outcome.OK, reason="measured"),
             measurement=Measurement(cells=cells, ready_s=1.0, actual=ActualSettings(context_per_slot=4096, slots=1)),
         )
+        if self.fails(launch.configuration):
+            missed = Verdict(outcome=Outcome.OUT_OF_MEMORY, reason="simulated", constraints={"outcome": 1.0})
+            record = record.model_copy(update={"verdict": missed, "measurement": None})
         self.clock += LAUNCH_S + 1
         (self.pool.confirmed if launch.confirms else self.pool.searched).append(record)
         return record

@@ -316,7 +316,7 @@ def test_own_prompts_and_sampling_are_measured_in_every_launch(bench: Bench) -> 
         assert record.measurement is not None
         (own,) = (result for result in record.measurement.cells if result.cell.content.value == "own")
         assert own.cell.name == "own@64"
-        assert len(own.finish_reasons) == 4
+        assert len(own.finish_reasons) >= 4
         assert own.prefix_reused is True, "it stands behind the depth's prefix like every other content"
     told = json.loads(bench.tuner("best", "s", "--json").out)
     assert told["sampling"] == {"temperature": 0.7, "top_p": 0.9}

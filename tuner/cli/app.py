@@ -43,6 +43,9 @@ Hours = Annotated[float | None, typer.Option(help="Time for search and confirmat
 Trials = Annotated[int | None, typer.Option(help="Launches of the search, instead of or beside --hours.")]
 Rounds = Annotated[int | None, typer.Option(help="Launches of each finalist in the confirm stage (3).")]
 MostRounds = Annotated[int | None, typer.Option(help="The most launches of a finalist whose gain is still open.")]
+Trim = Annotated[
+    bool | None, typer.Option("--trim/--no-trim", help="Measure what each flag of a winner is worth, print what pays.")
+]
 SamplerName = Annotated[
     str | None, typer.Option(help="What proposes configurations: composite (the default), tpe, gp or random.")
 ]
@@ -152,6 +155,7 @@ def run(
     trials: Trials = None,
     confirm_rounds: Rounds = None,
     confirm_most: MostRounds = None,
+    trim: Trim = None,
     sampler: SamplerName = None,
     from_study: FromStudy = None,
     fixed: Fixed = "",
@@ -184,6 +188,7 @@ def run(
         trials=trials,
         confirm_rounds=confirm_rounds,
         confirm_most=confirm_most,
+        trim=trim,
         sampler=sampler,
         from_studies=[studies / name for name in from_study or ()],
         fixed=fixed,
@@ -251,6 +256,19 @@ def init(
         pasted=_pasted(context),
     )
     init_command(options, name, engine, studies)
+
+
+@app.command()
+def front(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Prints the Pareto front over prefill, decode and context, each point with its command."""
+    from tuner.cli.front import front_command
+
+    front_command(study, studies, as_json=json, as_csv=csv)
 
 
 @app.command()

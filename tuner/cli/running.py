@@ -186,6 +186,7 @@ def _set_budget(folder: StudyFolder, options: Options) -> None:
         "trials": options.trials,
         "confirm_rounds": options.confirm_rounds,
         "confirm_most": options.confirm_most,
+        "trim": options.trim,
         "sampler": options.sampler,
     }
     changed = {name: value for name, value in given.items() if value is not None}

@@ -46,6 +46,16 @@ def _profile_json(frozen: FrozenStudy, recommendation: Recommendation) -> dict[s
         "is_measurable": gain.is_measurable,
         "launches": len(recommendation.trials),
         "outlying_launches": list(recommendation.outliers),
+        "worths": [
+            {
+                "parameter": worth.name,
+                "ratio": None if worth.gain is None else worth.gain.ratio,
+                "interval": None if worth.gain is None or worth.gain.low is None else [worth.gain.low, worth.gain.high],
+                "needed": worth.needed,
+                "dropped": worth.name in recommendation.put_back,
+            }
+            for worth in recommendation.worths
+        ],
         "metrics": {
             "prefill_tps": {str(d): s for d, s in prefill_by_depth(recommendation.trials, frozen.workload).items()},
             "decode_tps": {

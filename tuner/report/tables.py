@@ -67,16 +67,32 @@ def prefill_by_depth(trials: Sequence[TrialRecord], workload: Workload) -> dict[
 
 
 def difference_lines(recommendation: Recommendation, frozen: FrozenStudy) -> list[str]:
-    """Flag by flag, in what a recommendation differs from the baseline."""
+    """Flag by flag, in what a recommendation differs from the baseline, and what that is worth where it is known."""
     lines = []
+    worths = {worth.name: f"   {worth.told()}" for worth in recommendation.worths}
     for name, (before, now) in recommendation.differences.items():
         parameter = frozen.space.by_name[name]
-        told = parameter.flag or parameter.environment or name.replace("_", " ")
+        told = flag_name(frozen, name)
         unit = f" {parameter.unit}" if parameter.unit else ""
         own = " (the card's own)" if parameter.target == "power_cap" else " (engine's default)"
         was = "not set" if before is None else f"{before}{unit}" + ("" if name in frozen.baseline else own)
-        lines.append(f"{told}: {was} -> {'not set' if now is None else f'{now}{unit}'}")
+        lines.append(f"{told}: {was} -> {'not set' if now is None else f'{now}{unit}'}{worths.get(name, '')}")
     return lines
+
+
+def flag_name(frozen: FrozenStudy, name: str) -> str:
+    """A parameter as a user knows it: its flag, or its environment variable."""
+    parameter = frozen.space.by_name[name]
+    return parameter.flag or parameter.environment or name.replace("_", " ")
+
+
+def dropped_lines(recommendation: Recommendation, frozen: FrozenStudy) -> list[str]:
+    """The flags that the search had set and that are worth nothing measurable."""
+    return [
+        f"{flag_name(frozen, worth.name)} {worth.now}: {worth.told()}"
+        for worth in recommendation.worths
+        if worth.name in recommendation.put_back
+    ]
 
 
 def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) -> list[str]:
@@ -105,6 +121,7 @@ def recommendation_lines(recommendation: Recommendation, frozen: FrozenStudy) ->
         lines += [f"  note      {observation}" for observation in trial.measurement.observations]
     lines += [f"  left out  {line}" for line in recommendation.outliers]
     lines += [f"  changed   {line}" for line in difference_lines(recommendation, frozen)]
+    lines += [f"  dropped   {line}" for line in dropped_lines(recommendation, frozen)]
     return lines
 
 

@@ -111,5 +111,5 @@ def _softened(table: Array, baseline: Array) -> Array:
 
     Without it, one setting that spills into host memory decides what the processes think of all others.
     """
-    short = baseline - _USELESS - table
+    short = np.maximum(baseline - _USELESS - table, 0.0)
     return np.where(short > 0, baseline - _USELESS - _USELESS * np.log1p(short / _USELESS), table)

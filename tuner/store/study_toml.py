@@ -29,6 +29,7 @@ _COMMENTS = {
     "hours": "Time for search and confirmation together. Without hours and trials: 8 hours.",
     "trials": "Launches of the search, the baseline included.",
     "confirm_rounds": "Launches of each finalist and of the baseline in the confirm stage.",
+    "trim": "Whether winners are measured without each of their flags, so that only flags that pay are printed.",
     "sampler": "What proposes configurations: composite (the tuner's own model), or Optuna's tpe, gp or random.",
     "from_studies": "Folders of earlier studies whose winners are tried early.",
     "confirm_most": "The most launches where a gain is open; not set: five times the rounds, while there is time.",

@@ -43,6 +43,7 @@ class Options:
     trials: int | None = None
     confirm_rounds: int | None = None
     confirm_most: int | None = None
+    trim: bool | None = None
     sampler: str | None = None
     from_studies: Sequence[Path] = ()
     fixed: str = ""
@@ -53,7 +54,7 @@ class Options:
     def beside_budget(self) -> list[str]:
         """The options that were given, but for the budget: what an existing study does not take."""
         spelled = {"profiles": "--profile", "profiles_file": "--profiles", "from_studies": "--from"}
-        budget = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler"}
+        budget = {"hours", "trials", "confirm_rounds", "confirm_most", "trim", "sampler"}
         given = [each.name for each in fields(self) if each.name not in budget and getattr(self, each.name)]
         return [spelled.get(name) or f"--{name.replace('_', '-')}" for name in given]
 
@@ -86,6 +87,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
         "trials": options.trials,
         "confirm_rounds": options.confirm_rounds,
         "confirm_most": options.confirm_most,
+        "trim": options.trim,
         "sampler": options.sampler,
         "predict_tokens": options.predict_tokens,
         "repeats": options.repeats,

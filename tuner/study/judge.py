@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.measurement import Measurement
 from tuner.domain.profile import Profile
 from tuner.domain.record import TrialRecord
+from tuner.domain.spread import geometric_mean
 from tuner.domain.verdict import Explanation, Outcome, Verdict
 from tuner.domain.workload import Cell, Workload
 from tuner.report.selection import baseline_of
@@ -94,14 +94,7 @@ def _decode(measurement: Measurement, cell: Cell) -> float | None:
 
 
 def _filled_mean(ours: Sequence[float | None], theirs: Sequence[float | None]) -> float | None:
-    ratio = _geometric_mean([a / b for a, b in zip(ours, theirs, strict=True) if a and b])
-    return _geometric_mean(
+    ratio = geometric_mean([a / b for a, b in zip(ours, theirs, strict=True) if a and b])
+    return geometric_mean(
         [a if a is not None or b is None or ratio is None else ratio * b for a, b in zip(ours, theirs, strict=True)]
     )
-
-
-def _geometric_mean(speeds: Sequence[float | None]) -> float | None:
-    known = [speed for speed in speeds if speed is not None and speed > 0]
-    if not known or len(known) < len(speeds):
-        return None
-    return math.exp(sum(map(math.log, known)) / len(known))
