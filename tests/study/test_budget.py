@@ -24,7 +24,7 @@ def searched(*seconds: float, outcome: Outcome = Outcome.OK) -> list[TrialRecord
 
 def budget(made: list[TrialRecord], confirmed: list[TrialRecord] | None = None, /, **asked: Any) -> Budget:
     rounds = asked.get("confirm_rounds", 3)
-    return Budget.of(definition(**{"confirm_most": rounds, **asked}), made, confirmed or [])
+    return Budget.of(definition(**{"confirm_most": rounds, "trim": False, **asked}), made, confirmed or [])
 
 
 def test_without_a_wish_there_is_a_night() -> None:
@@ -182,3 +182,13 @@ def test_a_plan_can_always_be_made(hours: float, trials: int | None, seconds: fl
     told = budget([made], hours=hours, trials=trials).plan(made, finalists)
     assert "-" not in told
     assert told.startswith("about ")
+
+
+def test_time_is_kept_back_for_what_the_flags_are_worth_unless_the_study_is_small() -> None:
+    made = [baseline(100), *searched(100, 100, 100, 100)]
+    without, trimmed = budget(made, hours=8.0), budget(made, hours=8.0, trim=True)
+    left = without.search_left_s([]), trimmed.search_left_s([])
+    assert left[0] is not None
+    assert left[1] is not None
+    assert left[0] - left[1] == pytest.approx(16 * trimmed.trial_s)
+    assert budget(made, hours=0.2, trim=True).search_left_s([]) == budget(made, hours=0.2).search_left_s([])

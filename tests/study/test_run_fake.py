@@ -48,8 +48,11 @@ def test_a_study_from_its_baseline_to_its_best_commands(bench: Bench) -> None:
     assert stages.count(Stage.SEED) >= 5
     assert len(searched) == 8
 
-    # One profile, one finalist: A B, B A.
-    assert [record.is_baseline for record in confirmed] == [True, False, False, True]
+    # A B, B A, with a runner-up if it came near.
+    order = [record.is_baseline for record in confirmed]
+    assert order == order[::-1]
+    assert order.count(True) == 2
+    assert len(order) in (4, 6)
     assert {record.verdict.outcome for record in confirmed if record.verdict} == {Outcome.OK}
 
     found = best(bench)["quick"]
@@ -66,7 +69,7 @@ def test_a_study_from_its_baseline_to_its_best_commands(bench: Bench) -> None:
     assert [bench.raw_records(stage) for stage in ("search", "confirm")] == before
     assert str(found["command_line"]) in again.out
     folders = {path.name for path in (bench.study() / "trials").iterdir()}
-    assert folders == {f"{n:04}" for n in range(8)} | {f"confirm-{n:04}" for n in range(4)}
+    assert folders == {f"{n:04}" for n in range(8)} | {f"confirm-{n:04}" for n in range(len(order))}
 
     # More trials, asked for later, are more configurations.
     assert bench.tuner("run", "s", "--trials", "11").code == 0
@@ -150,7 +153,7 @@ os.execv({sys.executable!r}, [{sys.executable!r}, {str(FAKE)!r}, *argv])
 )
 def test_the_space_follows_the_machine(bench: Bench, rig: str, tuned: set[str], not_tuned: set[str]) -> None:
     bench.rig(rig)
-    said = bench.tuner(*bench.quick("--trials", "9", "--confirm-rounds", "2"))
+    said = bench.tuner(*bench.quick("--trials", "12", "--confirm-rounds", "2"))
     assert said.code == 0, said.err
     space: dict[str, list[dict[str, str]]] = bench.frozen()["space"]  # type: ignore[assignment]
     names = {parameter["name"] for parameter in space["parameters"]}
@@ -303,7 +306,7 @@ def test_own_prompts_and_sampling_are_measured_in_every_launch(bench: Bench) -> 
     chats = [{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": t}]} for t in asked]
     prompts = bench.file("mine.jsonl", "\n".join(json.dumps(chat) for chat in chats))
     words = bench.quick("--trials", "2", "--confirm-rounds", "2", "--repeats", "4", "--prompts", str(prompts))
-    said = bench.tuner(*words, "--sampling", "temperature=0.7,top_p=0.9")
+    said = bench.tuner(*words, "--predict-tokens", "24", "--sampling", "temperature=0.7,top_p=0.9")
     assert said.code == 0, said.err
     assert "3 prompts of your own" in said.out
     assert "sampling  temperature 0.7, top_p 0.9" in said.out

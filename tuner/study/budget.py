@@ -18,6 +18,8 @@ _MOST_TIMES = 5
 """How many times the rounds may be made where a gain stays open, as long as there is a limit of time to keep to."""
 _KEPT_ROUNDS = 1.5
 """How many times the rounds time is kept back for, so that some of that can happen."""
+_TRIMS = 16
+"""A winner differs in half a dozen flags: each is left out twice, and the winner launched beside."""
 _SMALL_HOURS = 0.5
 _MORE_REPEATS = 3
 """How many times the repeats of the search are made where a cell is worth it."""
@@ -44,6 +46,8 @@ class Budget:
     """Launches of the search, the baseline included."""
     trial_s: float
     """What one launch of the search takes: the median of those that were measured to their end."""
+    trims: int
+    """Launches that time is kept back for to measure what the winners' flags are worth."""
     most_repeats: int
     """Measured requests of a cell at most, in what decides: the baseline, the confirm stage."""
 
@@ -74,6 +78,7 @@ class Budget:
             used_s=used_s,
             launched=sum(1 for record in searched if record.verdict is None or _counts(record.verdict.outcome)),
             trial_s=statistics.median(times) if times else 0.0,
+            trims=0 if is_small(definition) or not definition.trim else _TRIMS,
             most_repeats=most_repeats(definition),
         )
 
@@ -98,8 +103,13 @@ class Budget:
             return None
         if self.launched < _FIRST_LAUNCHES:
             return _FIRST_SHARE * self.seconds - self.used_s
-        kept_s = self.confirm_s(contestants) * (_KEPT_ROUNDS if self.most_rounds > self.rounds else 1.0)
+        kept_s = self._kept_s(self.confirm_s(contestants))
         return self.seconds - min(kept_s, _CONFIRM_SHARE * self.seconds) - self.used_s
+
+    def _kept_s(self, confirmed_s: float) -> float:
+        """What is kept back for all that follows the search."""
+        rounds = _KEPT_ROUNDS if self.most_rounds > self.rounds else 1.0
+        return confirmed_s * rounds + self.trims * self.trial_s
 
     def has_time_for(self, contestants: Sequence[TrialRecord]) -> bool:
         """Whether each of these can be launched once more."""
@@ -137,7 +147,7 @@ class Budget:
         confirmed_s = self.confirm_s([baseline] * (1 + finalists))
         limits = [] if self.trials is None else [max(0, self.trials - self.launched)]
         if self.seconds is not None:
-            kept_s = confirmed_s * (_KEPT_ROUNDS if self.most_rounds > self.rounds else 1.0)
+            kept_s = self._kept_s(confirmed_s)
             left_s = self.seconds - min(kept_s, _CONFIRM_SHARE * self.seconds) - self.used_s
             trial_s = max(self.trial_s, 0.1)
             has_anchors = self.seconds >= _SMALL_HOURS * 3600
@@ -147,7 +157,8 @@ class Budget:
         searched = f"about {many} trial{'s' * (many != 1)} of {_told_s(self.trial_s)}"
         more = f", up to {self.most_rounds} while a gain is open" if self.most_rounds > self.rounds else ""
         found = f"up to {finalists} finalist{'s' * (finalists != 1)} and the baseline"
-        return f"{searched}, then {found}, {self.rounds} launches each{more}, in {_told_s(confirmed_s)}"
+        worths = ", then what each flag of the winners is worth" if self.trims else ""
+        return f"{searched}, then {found}, {self.rounds} launches each{more}, in {_told_s(confirmed_s)}{worths}"
 
 
 def is_small(definition: StudyDefinition) -> bool:

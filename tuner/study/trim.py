@@ -65,7 +65,8 @@ def _measure(kit: Kit, winner: TrialRecord, trims: dict[tuple[str, ...], Configu
     baseline = baseline_of(kit.pool.records())
     assert baseline is not None
     wanted = {names: one for names, one in trims.items() if kit.keeps_rules(one) and one != winner.configuration}
-    told = False
+    total = sum(max(0, rounds - _launches(kit, winner, names)) for names in wanted if not _failed(kit, winner, names))
+    done = 0
     for number in range(rounds):
         due = [names for names in wanted if _launches(kit, winner, names) <= number and not _failed(kit, winner, names)]
         launches = [Launch(0, Stage.CONFIRM, winner.configuration, f"trial {winner.number}")] if due else []
@@ -76,15 +77,24 @@ def _measure(kit: Kit, winner: TrialRecord, trims: dict[tuple[str, ...], Configu
             if left_s is not None and needed_s > left_s:
                 kit.observer.note("no time is left for what the flags are worth; `--hours` gives more")
                 return False
-            if not told:
-                kit.observer.phase("trim", f"trial {winner.number} without each of {len(wanted)} flags")
-                told = True
+            if not done:
+                kit.observer.phase("trim", f"trial {winner.number} {_told(list(wanted))}")
+            # Beside every round the winner is launched once.
+            kit.observer.time_left((total + rounds - done) * needed_s, done, total + rounds)
+            done += 1
             opened = Launch(
                 kit.pool.open_confirmation(), launch.stage, launch.configuration, launch.note,
                 baseline.measurement, launch.put_back,
             )  # fmt: skip
             run_trial(kit, opened)
     return True
+
+
+def _told(trims: list[tuple[str, ...]]) -> str:
+    together = [names for names in trims if len(names) > 1]
+    if together or len(trims) == 1:
+        return "without " + " and without ".join(" and ".join(names) for names in together or trims)
+    return f"without each of {len(trims)} flags"
 
 
 def _of(kit: Kit, winner: TrialRecord, names: tuple[str, ...]) -> list[TrialRecord]:
