@@ -40,7 +40,7 @@ def test_the_keys_of_best_are_those_that_scripts_rely_on() -> None:
     assert best.keys() == {
         "name", "command", "command_line", "is_baseline", "meets_needs", "gain", "gain_interval", "candidate_gain",
         "candidate_gain_interval", "launches", "metrics", "differences_from_baseline", "power_cap_commands",
-        "is_measurable", "outlying_launches",
+        "is_measurable", "outlying_launches", "worths",
     }  # fmt: skip
     assert best["command"] == {"argv": ["engine", "--chunk=512", "--cache=f16"], "env": {}}
     assert best["command_line"] == "engine --chunk=512 --cache=f16"
