@@ -21,6 +21,9 @@ _PARENTS = 8
 _IMPROVED, _ROUNDS = 3, 3
 """Of these the best few are improved one parameter at a time, for so many rounds."""
 _LEAST_CHANCE = 1e-9
+_LEAST_LIKELY, _UNLIKELY = 0.25, -100.0
+"""What is less likely to come to its end than this is proposed only where nothing else is left: once the rest is nearly
+exhausted, hope alone would go on launching what has always failed."""
 _WORTH = 0.01
 """What a gain must exceed to count, as a logarithm: else the search would chase noise among its best ones."""
 
@@ -100,7 +103,8 @@ class CandidateSearch:
         found = self._learned.predict(candidates, self._aim, self._output)
         deviation = np.maximum(found.deviation, 1e-9)
         improvement = log_improvement((found.mean - self._incumbent - _WORTH) / deviation) + np.log(deviation)
-        return improvement + np.log(np.maximum(found.chance, _LEAST_CHANCE))
+        unlikely = np.where(found.chance < _LEAST_LIKELY, _UNLIKELY, 0.0)
+        return improvement + np.log(np.maximum(found.chance, _LEAST_CHANCE)) + unlikely
 
 
 def log_improvement(z: Array) -> Array:

@@ -84,7 +84,7 @@ class Learned:
             room = self._room.predict(x)
             chance *= ndtr(room.mean[:, 0] / np.hypot(room.deviation[:, 0], _ROOM_NOISE))
         if self._failure is not None:
-            chance *= 1 - np.clip(self._failure.predict(x).mean[:, 0], _DOUBT, 1 - _DOUBT)
+            chance *= 1 - np.clip(self._failure.predict(x).mean[:, 0], _DOUBT, 1.0)
         return Prediction(mean, deviation, chance)
 
     def _speeds(self, table: Array) -> GaussianProcess:
