@@ -40,7 +40,5 @@ def test_a_night_reaches_what_its_owner_reached_in_three_days(seed: int) -> None
             if point := objectives(true, study.workload, None):
                 found.append(point)
     beyond = [p for p in found if all(ours >= _AS_GOOD * theirs for ours, theirs in zip(p, owners, strict=True))]
-    print(
-        f"owner's end {owners}, reached or passed in all three by {len(beyond)} trials, among them {max(beyond, default=None)}"
-    )
+    print(f"owner's end {owners}: reached or passed in all three by {len(beyond)} trials")
     assert beyond
