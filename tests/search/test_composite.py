@@ -101,9 +101,9 @@ def regret(records: list[TrialRecord], launches: int) -> float:
 
 
 def test_it_finds_the_optimum_of_a_smooth_surface_sooner_than_chance_does() -> None:
-    ours = [regret(search(40, seed=seed)[1], 40) for seed in range(3)]
-    chance = [regret(search(40, seed=seed, sampler="random")[1], 40) for seed in range(3)]
-    assert np.mean(ours) < 0.03
+    ours = [regret(search(30, seed=seed)[1], 30) for seed in range(2)]
+    chance = [regret(search(30, seed=seed, sampler="random")[1], 30) for seed in range(2)]
+    assert np.mean(ours) < 0.04
     assert np.mean(ours) < 0.5 * np.mean(chance)
 
 
@@ -113,12 +113,12 @@ def test_nothing_is_proposed_twice_and_no_rule_is_broken_whatever_fails() -> Non
             return Outcome.CRASHED
         return Outcome.OUT_OF_MEMORY if configuration.values["chunk"] == 2048 else None
 
-    _, records = search(45, fails=fails)
+    _, records = search(35, fails=fails)
     prints = [r.configuration.fingerprint for r in records]
     assert len(prints) == len(set(prints))
     assert not any(violations(SPACE, r.configuration) for r in records)
     failed = [bool(r.verdict and r.verdict.outcome is not Outcome.OK) for r in records]
-    assert sum(failed[25:]) <= 4, "what fails is learned, and left alone"
+    assert sum(failed[20:]) <= 3, "what fails is learned, and left alone"
 
 
 def test_after_a_restart_it_proposes_what_it_would_have_proposed() -> None:
@@ -151,7 +151,7 @@ def test_one_launch_on_a_machine_that_stumbled_does_not_bury_what_it_tried() -> 
             return 0.6 * prefill * factor, 0.6 * decode * factor
         return prefill * factor, decode * factor
 
-    _, records = search(40, speed=speed)
+    _, records = search(35, speed=speed)
     assert stumbled
     again = [r for r in records if r.configuration.values["cache"] == "q8_0"][1:]
     assert len(again) >= 5
@@ -162,8 +162,8 @@ def test_a_cliff_does_not_hide_small_differences() -> None:
         prefill, decode = surface(configuration)
         return (prefill / 20, decode / 20) if configuration.values["split"] == "90,10" else (prefill, decode)
 
-    _, records = search(40, speed=speed)
-    assert regret(records, 40) < 0.04
+    _, records = search(30, speed=speed)
+    assert regret(records, 30) < 0.06
 
 
 def test_what_a_model_cannot_be_fitted_to_is_left_to_tpe_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
