@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 if __package__:
+    from .rig_keys import check_rig
     from .rig_tables import holds, read_off, read_rig
 else:
+    from rig_keys import check_rig
     from rig_tables import holds, read_off, read_rig  # run as a program
 
 DEFAULT_RIG = Path(__file__).resolve().parent.parent / "rigs" / "default.toml"
+ENGINE = "llama_server"
 KV_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "q8_0": 34 / 32, "q5_1": 0.75, "q5_0": 22 / 32, "q4_1": 20 / 32,
             "q4_0": 18 / 32, "iq4_nl": 18 / 32}  # fmt: skip
 QUANTISED = {name for name, size in KV_BYTES.items() if size < 2}
@@ -306,8 +309,17 @@ class Rig:
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> Rig:
-        """The rig of a file; without a path the one that FAKE_RIG names, else the default rig."""
-        values = read_rig(Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG))
+        """The rig of a file; without a path the one that FAKE_RIG names, else the default rig.
+
+        Raises:
+            ValueError: the file has a key that nothing reads, lacks one, or is for another engine.
+        """
+        file = Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG)
+        values = read_rig(file)
+        engine = values.pop("engine", ENGINE)
+        if engine != ENGINE:
+            raise ValueError(f"{file}: this rig is for {engine}, not for {ENGINE}")
+        check_rig(file, values)
         devices = tuple(Device(**device) for device in values.pop("devices", []))
         return cls(devices=devices, **values)
 
