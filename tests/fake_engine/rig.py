@@ -27,6 +27,8 @@ DEFAULT_RIG = Path(__file__).resolve().parent.parent / "rigs" / "default.toml"
 ENGINE = "llama_server"
 KV_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "q8_0": 34 / 32, "q5_1": 0.75, "q5_0": 22 / 32, "q4_1": 20 / 32,
             "q4_0": 18 / 32, "iq4_nl": 18 / 32}  # fmt: skip
+CACHE_BYTES = KV_BYTES | {"fp8_e4m3": 1, "fp8_e5m2": 1}
+"""With the types of engines that have others."""
 QUANTISED = {name for name, size in KV_BYTES.items() if size < 2}
 CONTEXT_STEP = 256  # llama.cpp pads the context to this
 
@@ -268,7 +270,7 @@ class Measured:
         threads = self._threads("threads")
         time = (1 - cpu) * self._device_time("decode") + cpu / (self.rig.cpu["decode"] * threads)
         time += self.rig.cpu["host_share"] * (1 / threads - 1)
-        size = (KV_BYTES[self.plan.type_k] + KV_BYTES[self.plan.type_v]) / 4
+        size = (CACHE_BYTES[self.plan.type_k] + CACHE_BYTES[self.plan.type_v]) / 4
         slower = (
             read_off(table["time_at_depth"], depth, beyond=True) - 1
             if "time_at_depth" in table

@@ -1,4 +1,4 @@
-"""Which keys a llama-server rig may have: a misspelt one would silently leave the parent's value in place."""
+"""Which keys a rig may have: a misspelt one would silently leave the parent's value in place."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ KEYS: Mapping[str, frozenset[str]] = {
             "spill_decode",
         }
     ),
+    "pool": frozenset({"mem_fraction", "fixed_mib", "activation_mib_per_1k_chunk", "chunk", "running"}),
     "prefill": frozenset({"tps", "half_depth", "without_flash", "ubatch", "batch", "ubatch_several_devices"}),
     "decode": frozenset({"tps", "half_depth", "time_at_depth", "slot_cost", "stream_cost"}),
     "kv": frozenset({"prefill", "decode", "mixed_prefill", "mixed_decode", "accept", "noise"}),

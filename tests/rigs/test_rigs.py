@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fake_engine.pooled_rig import PooledRig, load_rig
 from tests.fake_engine.rig import Rig
 from tests.fake_engine.rig_keys import FREE_TABLES, KEYS, SPECULATION_KEYS, check_rig
 from tests.fake_engine.rig_tables import read_rig
@@ -15,7 +16,7 @@ from tests.rigs.measured import FOLDER, Point, points
 
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 FILES = sorted(FOLDER.glob("*.toml"))
-LOADED = {path.stem: Rig.load(path) for path in FILES}
+LOADED = {path.stem: load_rig(path) for path in FILES}
 MEASURED = sorted(name for name, rig in LOADED.items() if rig.measured)
 
 
@@ -64,7 +65,13 @@ def test_every_key_is_explained_and_every_explained_key_is_read() -> None:
 def test_every_key_that_a_rig_uses_is_one_that_the_simulation_reads() -> None:
     source = "".join(
         (FOLDER.parent / place).read_text(encoding="utf-8")
-        for place in ("fake_engine/rig.py", "fake_engine/slots.py", "rigs/measured.py", "search_benchmark/simulated.py")
+        for place in (
+            "fake_engine/rig.py",
+            "fake_engine/pooled_rig.py",
+            "fake_engine/slots.py",
+            "rigs/measured.py",
+            "search_benchmark/simulated.py",
+        )
     )
     fields = {"name", "description", "total_mib", "free_mib", "speed", "bus_id", "card"}
     for key in {key for keys in KEYS.values() for key in keys} | SPECULATION_KEYS:
@@ -104,3 +111,37 @@ def test_what_a_rig_extends_it_takes_over_but_for_what_is_its_parents_own(tmp_pa
     assert values["prefill"] == parent["prefill"] | {"tps": 1.0}
     assert not {"measured", "cliffs", "base", "study", "about"} & values.keys()
     assert "measured" in tomllib.loads((FOLDER / "r9700.toml").read_text())
+
+
+# ---- one pool for all requests ---------------------------------------------------------------------------------------
+
+POOLED = LOADED["rtx-32gb-sglang"]
+NEXTN = {"kv_cache_dtype": "fp8_e4m3", "speculative_algorithm": "NEXTN"}
+
+
+def test_too_small_a_fraction_and_too_large_a_one_fail_in_opposite_ways() -> None:
+    failures = [POOLED.measure(NEXTN | {"mem_fraction_static": share}).failure for share in (0.7, 0.95, 0.99)]
+    assert failures == ["kv", None, "compute"]
+    assert {POOLED.measure(NEXTN | {"mem_fraction_static": share}).outcome for share in (0.7, 0.99)} == {
+        "OUT_OF_MEMORY"
+    }
+
+
+def test_more_drafts_are_faster_and_leave_less_of_the_pool() -> None:
+    made = [POOLED.measure(NEXTN | {"speculative_num_steps": steps}) for steps in (1, 3, 5)]
+    speeds = [one.decode_tps("code") for one in made]
+    contexts = [one.plan.context for one in made]
+    assert speeds == sorted(speeds)
+    assert contexts == sorted(contexts, reverse=True)
+
+
+def test_a_rig_of_the_other_engine_is_refused_both_ways() -> None:
+    with pytest.raises(ValueError, match="is for sglang, not for llama_server"):
+        Rig.load(FOLDER / "rtx-32gb-sglang.toml")
+    with pytest.raises(ValueError, match="is not for sglang"):
+        PooledRig.load(FOLDER / "rtx-32gb.toml")
+
+
+def test_an_algorithm_that_the_rig_does_not_have_is_not_set_up() -> None:
+    made = POOLED.measure({"speculative_algorithm": "EAGLE3"})
+    assert (made.plan.spec, made.plan.spec_failed) == ((), True)
