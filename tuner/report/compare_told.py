@@ -32,9 +32,10 @@ class Section:
 
 def sections(comparison: Comparison) -> list[Section]:
     """The profiles, those with the same configurations together: their figures are the same."""
-    groups: dict[tuple[tuple[str, int], ...], list[ProfileComparison]] = {}
+    groups: dict[tuple[tuple[str, str, int], ...], list[ProfileComparison]] = {}
     for compared in comparison.profiles:
-        key = tuple((arm.name, id(arm.recommendation.trials[-1])) for arm in compared.arms)
+        last = [(arm.name, arm.recommendation.trial) for arm in compared.arms]
+        key = tuple((name, trial.stage.value, trial.number) for name, trial in last)
         groups.setdefault(key, []).append(compared)
     return [Section(tuple(group), group[0].arms, tuple(rows(group[0].arms))) for group in groups.values()]
 
