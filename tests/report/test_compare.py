@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.builders import DEPTHS, MACHINE, engine_facts, frozen, measurement, model_facts, profile, record
@@ -99,6 +101,30 @@ def test_what_was_not_confirmed_can_lead_but_not_win(launches: int) -> None:
     compared = only(study("slow"), study("fast", 1.5, launches=launches))
     assert (compared.best, compared.winner, compared.level) == ("fast", None, ())
     assert re.fullmatch(r"fast leads, not confirmed: 1\.(49|50)x slow", verdict(compared))
+
+
+def wandering(name: str, rng: np.random.Generator, wander: float, *, anchors: int = 10) -> ComparedStudy:
+    """A study on a machine whose speed at any time is another one; its confirm stage is at one time."""
+    made = study(name)
+
+    def launch(number: int, level: float, stage: Stage) -> TrialRecord:
+        speed = math.exp(level + rng.normal(0, 0.01))
+        one = measurement(1000 * speed, 50 * speed)
+        return record(number, {"chunk": 256}, one, stage=stage, note=BASELINE_NOTE)
+
+    level = rng.normal(0, wander)
+    confirmed = [launch(number, level, Stage.CONFIRM) for number in range(5)]
+    seen = [launch(5 + number, rng.normal(0, wander), Stage.ANCHOR) for number in range(anchors)]
+    return ComparedStudy(name, made.frozen, made.searched, [*confirmed, *seen], {})
+
+
+@pytest.mark.parametrize(("wander", "anchors", "claims"), [(0.0, 10, False), (0.03, 10, False), (0.03, 0, True)])
+def test_machines_that_wander_make_no_winner(wander: float, anchors: int, claims: bool) -> None:
+    """Equal studies: what the anchors saw keeps the claims honest; without anchors nobody could know."""
+    rng = np.random.default_rng(11)
+    pairs = [[wandering(name, rng, wander, anchors=anchors) for name in "ab"] for _ in range(100)]
+    won = sum(only(*pair).winner is not None for pair in pairs)
+    assert (won > 20) if claims else (won <= 8)
 
 
 # ---- needs -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from tests.bench import Bench
 from tests.fake_engine.launched import launched
 from tests.fake_engine.rig import Rig
-from tests.rigs.measured import points
+from tests.rigs.measured import FOLDER, points
 from tests.search_benchmark.simulated import Night, Simulated
 from tuner.domain.record import BASELINE_NOTE
 from tuner.search.pool import Proposal
@@ -64,6 +65,14 @@ def rig(tmp_path: Path) -> Path:
     path = tmp_path / "stranger.toml"
     path.write_text(UNSEEN)
     return path
+
+
+def test_the_example_of_the_readme_is_a_rig_that_keeps_its_point(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "example.toml"
+    file.write_text(example)
+    (point,) = points(Rig.load(file))
+    assert point.holds
 
 
 def test_its_points_are_held(rig: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, variance
 
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
@@ -17,6 +17,7 @@ from tuner.domain.record import Stage, TrialRecord
 from tuner.report.compare_alike import How, how_scored
 from tuner.report.gain import Gain, gain
 from tuner.report.recommendation import Recommendation, recommend
+from tuner.report.selection import baseline_of
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Arm:
     recommendation: Recommendation
     scores: tuple[float, ...] = ()
     """Log score of each launch over the depths that all arms have; empty where it cannot be scored."""
+    drift: float = 0.0
+    """Standard deviation of the log score by which the machine wandered while the study ran, beyond launch noise."""
     out: str | None = None
     """Why it cannot win, in words; None where it can."""
     misses_needs: bool = False
@@ -183,7 +186,7 @@ def _arms(
                 out, misses = _unmet(profile, recommendation), True
         if out is not None:
             left_out.append(f"profile {profile.name}: {study.name} cannot win: {out}")
-        arms.append(Arm(study, recommendation, scores, out, misses))
+        arms.append(Arm(study, recommendation, scores, _drift(profile, study, depths, scores), out, misses))
     return tuple(arms), depths, left_out
 
 
@@ -208,11 +211,22 @@ def _able(arms: Sequence[Arm]) -> list[Arm]:
     return [arm for arm in arms if arm.out is None]
 
 
+def _drift(profile: Profile, study: ComparedStudy, depths: tuple[int, ...], scores: Sequence[float]) -> float:
+    """What the study's anchors, launches of one and the same baseline, differ by more than launches in a row do."""
+    baseline = baseline_of(study.searched)
+    anchors = [r for r in study.confirmed if r.stage is Stage.ANCHOR and r.verdict and r.verdict.feasible]
+    measured = [r.measurement for r in (baseline, *anchors) if r is not None and r.measurement is not None]
+    found = [score for one in measured if (score := profile.log_score(one, depths)) is not None] if depths else []
+    if len(found) < _LEAST_ANCHORS or len(scores) < 2:
+        return 0.0
+    return math.sqrt(max(0.0, variance(found) - variance(scores)))
+
+
 def _ranked(arms: Sequence[Arm], pairs: int) -> tuple[str | None, dict[str, Gain]]:
     """The best arm, and what it gains over every other.
 
     Any two could have been the ones that are told: the intervals of all pairs hold together. Launches of two studies
-    are never of one session, so what a whole session differs by is not in an interval: the report says so.
+    are never made in turn, so each interval is wider by what the two machines were seen to wander.
     """
     able = _able(arms)
     unknown = [arm for arm in arms if arm.out is not None and not arm.misses_needs]
@@ -221,15 +235,32 @@ def _ranked(arms: Sequence[Arm], pairs: int) -> tuple[str | None, dict[str, Gain
     rows = [arm.scores for arm in able]
     # Rounded, so that of equal studies the one that was named first is told.
     top = max(range(len(able)), key=lambda place: round(gain(rows, place, 0).ratio, 9))
+    best = able[top]
     over = {}
     for place, arm in enumerate(able):
         if place == top:
             continue
-        if arm.is_confirmed and able[top].is_confirmed:
-            over[arm.name] = gain(rows, top, place, comparisons=pairs)
+        if arm.is_confirmed and best.is_confirmed:
+            wander = _WIDTH * math.hypot(best.drift, arm.drift)
+            over[arm.name] = _widened(gain(rows, top, place, comparisons=pairs), wander)
         else:
-            over[arm.name] = Gain(ratio=_ratio(able[top].scores, arm.scores))
-    return able[top].name, over
+            over[arm.name] = Gain(ratio=_ratio(best.scores, arm.scores))
+    return best.name, over
+
+
+_LEAST_ANCHORS = 3
+"""The first baseline among them: of two launches nobody can say whether it was drift or noise."""
+_WIDTH = 2.33
+"""Standard deviations that hold 98 of 100: as nominal as the rest of the interval."""
+
+
+def _widened(gained: Gain, by: float) -> Gain:
+    if gained.low is None or gained.high is None:
+        return gained
+    margins = (math.log(gained.ratio / gained.low), math.log(gained.high / gained.ratio))
+    low, high = (math.hypot(margin, by) for margin in margins)
+    ends = {"low": gained.ratio * math.exp(-low), "high": gained.ratio * math.exp(high)}
+    return gained.model_copy(update=ends)
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:

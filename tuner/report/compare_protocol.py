@@ -34,8 +34,11 @@ def differences(comparison: Comparison) -> list[str]:
     if len({tuple(counts) for counts in launches.values()}) > 1:
         told_each = [f"{name} {' to '.join(map(str, _ends(counts)))}" for name, counts in launches.items() if counts]
         lines.append(f"launches of what is compared: {'; '.join(told_each)}")
+    if len({facts.engine for study in studies for facts in study.frozen.engines}) > 1:
+        lines.append("decoding: of one stream by each engine's own timings, of several together by the client's clock")
     lines.append(
-        "the studies were not launched in turn: what one day, room or driver differs by from another is in no interval"
+        "the studies were not launched in turn: of what one day, room or driver differs by from another, the intervals "
+        "hold only what each study saw its own machine wander"
     )
     if len({_models(study) for study in studies}) > 1:
         lines.append(
