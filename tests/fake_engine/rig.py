@@ -24,11 +24,8 @@ else:
     from rig_tables import holds, read_off, read_rig  # run as a program
 
 DEFAULT_RIG = Path(__file__).resolve().parent.parent / "rigs" / "default.toml"
-ENGINE = "llama_server"
 KV_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "q8_0": 34 / 32, "q5_1": 0.75, "q5_0": 22 / 32, "q4_1": 20 / 32,
             "q4_0": 18 / 32, "iq4_nl": 18 / 32}  # fmt: skip
-CACHE_BYTES = KV_BYTES | {"fp8_e4m3": 1, "fp8_e5m2": 1}
-"""With the types of engines that have others."""
 QUANTISED = {name for name, size in KV_BYTES.items() if size < 2}
 CONTEXT_STEP = 256  # llama.cpp pads the context to this
 
@@ -270,7 +267,7 @@ class Measured:
         threads = self._threads("threads")
         time = (1 - cpu) * self._device_time("decode") + cpu / (self.rig.cpu["decode"] * threads)
         time += self.rig.cpu["host_share"] * (1 / threads - 1)
-        size = (CACHE_BYTES[self.plan.type_k] + CACHE_BYTES[self.plan.type_v]) / 4
+        size = (KV_BYTES[self.plan.type_k] + KV_BYTES[self.plan.type_v]) / 4
         slower = (
             read_off(table["time_at_depth"], depth, beyond=True) - 1
             if "time_at_depth" in table
@@ -308,19 +305,20 @@ class Rig:
     measured: list[dict[str, Any]] = field(default_factory=list)
     """Points of the real machine; see `tests/rigs/measured.py`."""
     about: str = ""
+    engine: str = "llama_server"
+    """Whose flags `base` and `measured` are told in."""
+    sglang: dict[str, Any] = field(default_factory=dict)
+    """What only the fake SGLang asks for, see `sglang_plan.py`."""
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> Rig:
         """The rig of a file; without a path the one that FAKE_RIG names, else the default rig.
 
         Raises:
-            ValueError: the file has a key that nothing reads, lacks one, or is for another engine.
+            ValueError: the file has a key that nothing reads, or lacks one.
         """
         file = Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG)
         values = read_rig(file)
-        engine = values.pop("engine", ENGINE)
-        if engine != ENGINE:
-            raise ValueError(f"{file}: this rig is for {engine}, not for {ENGINE}")
         check_rig(file, values)
         devices = tuple(Device(**device) for device in values.pop("devices", []))
         return cls(devices=devices, **values)

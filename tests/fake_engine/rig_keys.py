@@ -20,7 +20,12 @@ KEYS: Mapping[str, frozenset[str]] = {
             "spill_decode",
         }
     ),
-    "pool": frozenset({"mem_fraction", "fixed_mib", "activation_mib_per_1k_chunk", "chunk", "running"}),
+    "sglang": frozenset(
+        {
+            "auto_fraction", "chunk", "activation_mib_per_1k", "graph_mib", "kv_mib_per_1k", "draft_mib",
+            "base_state_mib", "state_mib", "chunks", "decode_steps",
+        }
+    ),
     "prefill": frozenset({"tps", "half_depth", "without_flash", "ubatch", "batch", "ubatch_several_devices"}),
     "decode": frozenset({"tps", "half_depth", "time_at_depth", "slot_cost", "stream_cost"}),
     "kv": frozenset({"prefill", "decode", "mixed_prefill", "mixed_decode", "accept", "noise"}),
@@ -63,7 +68,7 @@ def check_rig(path: Path, values: Mapping[str, Any]) -> None:
     """
     tables = {*KEYS, *FREE_TABLES, "speculation"}
     for name, content in values.items():
-        if name == "about":
+        if name in ("about", "engine"):
             continue
         if name not in tables:
             raise ValueError(f"{path}: there is no table [{name}]{_nearest(name, tables)}")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fake_engine.pooled_rig import load_rig
 from tests.fake_engine.rig import KV_BYTES, Rig
+from tests.fake_engine.sglang_rig import load_rig
 
 RIGS = Path(__file__).resolve().parent.parent / "rigs"
 DEFAULT = Rig.load(RIGS / "default.toml")

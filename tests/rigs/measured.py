@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fake_engine.pooled_rig import load_rig
 from tests.fake_engine.rig import Measured, Rig
+from tests.fake_engine.sglang_rig import load_rig
 
 FOLDER = Path(__file__).resolve().parent
 CONTENTS = ("code", "tool", "math", "prose-en", "prose-zh")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.fake_engine.pooled_rig import load_rig
+from tests.fake_engine.sglang_rig import load_rig
 from tests.rigs.measured import FOLDER
 from tests.search_benchmark.simulated import PREDICT_TOKENS, Simulated
 from tests.search_benchmark.stored import Asked, space_of
@@ -37,7 +37,7 @@ PROFILES = (
 FOUND_BY_THE_OWNER: dict[str, set[str]] = {
     "completion": {"sglang-mtp"},  # 108.7 t/s with five steps, 101.2 with llama-server: but 10,403 tokens of context
     "coding": {"llama-q4"},  # 101.2 and 91.1 (tool calls) against 89.3 and 86.6 with three steps
-    "deep-coding": {"llama-q4"},  # three steps leave a pool of at most 60,973 tokens; without drafts it is 41.5 t/s
+    "deep-coding": {"llama-q4"},  # three steps leave a pool of 45,423 tokens; without drafts it is 41.5 t/s
     "prose": {"llama-q4", "sglang-mtp"},  # 59.7 both
     "two-coders": {"sglang-mtp"},  # 170.5 t/s together, against 161.4
 }
@@ -74,12 +74,10 @@ def arms() -> list[Asked]:
             "sglang-mtp", "sglang", "27B-INT4", 17_700_000_000, ubuntu,
             _study("rtx-32gb-sglang", "sglang", {
                 **_POOL, "speculative_algorithm": ("NEXTN",), "speculative_num_steps": (3, 5),
-                "speculative_num_draft_tokens": (4, 6), "max_running_requests": (8, 1),
-                "mem_fraction_static": (0.955, 0.97), "chunked_prefill_size": (8192, 2048),
+                "speculative_num_draft_tokens": (4, 6),
             }),
             [
                 {"speculative_num_steps": 5, "speculative_num_draft_tokens": 6},
-                {"max_running_requests": 1, "mem_fraction_static": 0.97, "chunked_prefill_size": 2048},
             ],
         ),
     ]  # fmt: skip
