@@ -46,7 +46,8 @@ def read_off(table: float | Mapping[str, float], at: float, *, beyond: bool = Fa
         return points[0][1]
     if at >= points[-1][0] and not beyond:
         return points[-1][1]
-    (low, below), (high, above) = next((p for p in pairwise(points) if at <= p[1][0]), tuple(points[-2:]))
+    around = list(pairwise(points))
+    (low, below), (high, above) = next((pair for pair in around if at <= pair[1][0]), around[-1])
     return below + (above - below) * (at - low) / (high - low)
 
 

@@ -118,6 +118,8 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     pasted = engine.understand(definition.pasted or (), flags, searched)
     return FrozenStudy(
         study_id=uuid.uuid4().hex[:12],
+        tuner_version=__version__,
+        texts=fingerprint(),
         definition=definition,
         space=space,
         baseline={name: space.by_name[name].default for name in pasted.present},
@@ -129,8 +131,6 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
         profiles=profiles,
         workload=_workload(definition, profiles, surveyed, trained, prompts),
         notes=(*fixed.notes, *pasted.notes, *notes, *_measured_how(definition, prompts)),
-        tuner_version=__version__,
-        texts=fingerprint(),
     )
 
 
