@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 if __package__:
+    from .rig_keys import check_rig
     from .rig_tables import holds, read_off, read_rig
 else:
+    from rig_keys import check_rig
     from rig_tables import holds, read_off, read_rig  # run as a program
 
 DEFAULT_RIG = Path(__file__).resolve().parent.parent / "rigs" / "default.toml"
@@ -303,11 +305,21 @@ class Rig:
     measured: list[dict[str, Any]] = field(default_factory=list)
     """Points of the real machine; see `tests/rigs/measured.py`."""
     about: str = ""
+    engine: str = "llama_server"
+    """Whose flags `base` and `measured` are told in."""
+    sglang: dict[str, Any] = field(default_factory=dict)
+    """What only the fake SGLang asks for, see `sglang_plan.py`."""
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> Rig:
-        """The rig of a file; without a path the one that FAKE_RIG names, else the default rig."""
-        values = read_rig(Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG))
+        """The rig of a file; without a path the one that FAKE_RIG names, else the default rig.
+
+        Raises:
+            ValueError: the file has a key that nothing reads, or lacks one.
+        """
+        file = Path(path or os.environ.get("FAKE_RIG") or DEFAULT_RIG)
+        values = read_rig(file)
+        check_rig(file, values)
         devices = tuple(Device(**device) for device in values.pop("devices", []))
         return cls(devices=devices, **values)
 

@@ -12,16 +12,21 @@ from typing import Any
 _CONDITION = re.compile(r"(\w+)(>=|<=|!=|=|>|<|~)(.*)")
 
 
+RIGS = Path(__file__).resolve().parent.parent / "rigs"
+
+
 def read_rig(path: Path) -> dict[str, Any]:
     """The tables of a rig file. What it does not say it has from the file that `extends` names, key by key.
 
-    A key is taken over or replaced whole: half a table of steps would be neither file's.
+    That file lies beside it or among the project's own rigs. A key is taken over or replaced whole: half a table of
+    steps would be neither file's.
     """
     own = tomllib.loads(path.read_text())
     parent = own.pop("extends", None)
     if parent is None:
         return own
-    values = read_rig(path.parent / parent)
+    beside = path.parent / parent
+    values = read_rig(beside if beside.is_file() else RIGS / parent)
     for private in ("measured", "base", "cliffs", "about", "study"):
         values.pop(private, None)
     for name, table in own.items():

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fake_engine.rig import KV_BYTES, Rig
+from tests.fake_engine.sglang_rig import load_rig
 
 RIGS = Path(__file__).resolve().parent.parent / "rigs"
 DEFAULT = Rig.load(RIGS / "default.toml")
@@ -19,7 +20,7 @@ MTP = BASE | {"spec_type": "draft-mtp"}
 
 @pytest.mark.parametrize("path", sorted(RIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_rig_runs_its_own_defaults(path: Path) -> None:
-    measured = Rig.load(path).measure({})
+    measured = load_rig(path).measure({})
     assert measured.outcome == "OK"
     assert measured.prefill_tps(1000) > measured.decode_tps("code", 1000) > 0
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fake_engine.rig import Measured, Rig
+from tests.fake_engine.sglang_rig import load_rig
 
 FOLDER = Path(__file__).resolve().parent
 CONTENTS = ("code", "tool", "math", "prose-en", "prose-zh")
@@ -99,6 +100,8 @@ def figure(measured: Measured, metric: str, depth: int, streams: int) -> float |
     contents = content.split("+") if content else list(CONTENTS)
     if name == "outcome":
         return measured.outcome
+    if name == "context":
+        return measured.plan.context
     if name == "prefill":
         return measured.prefill_tps(depth)
     if name == "vram_used_mib":
@@ -117,7 +120,7 @@ def figure(measured: Measured, metric: str, depth: int, streams: int) -> float |
 
 def table(path: Path) -> str:
     """All points of a rig, and what is not modelled, for reading."""
-    rig = Rig.load(path)
+    rig = load_rig(path)
     lines = [f"{path.stem}: {rig.about}"]
     for point in points(rig):
         shown = [f"{v:.4g}" if isinstance(v, float | int) else v for v in (point.measured, point.modelled)]
@@ -132,5 +135,5 @@ def table(path: Path) -> str:
 if __name__ == "__main__":
     names = sys.argv[1:] or sorted(path.stem for path in FOLDER.glob("*.toml"))
     for name in names:
-        if Rig.load(FOLDER / f"{name}.toml").measured:
+        if load_rig(FOLDER / f"{name}.toml").measured:
             print(table(FOLDER / f"{name}.toml"))

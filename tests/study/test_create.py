@@ -11,6 +11,7 @@ import pytest
 from tests.builders import MACHINE
 from tests.fake_engine.tiny_gguf import write_tiny_gguf
 from tests.search.spaces import SHIPPED
+from tuner import __version__
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, EngineNotFound, MissingFile, UnknownFlag
 from tuner.domain.frozen import FrozenStudy
@@ -22,6 +23,7 @@ from tuner.engines.llama_server.engine import LlamaServer
 from tuner.gpus.machine_cards import MachineCards
 from tuner.search.space import complete, violations
 from tuner.study.create import Sources, Surveyed, freeze, survey
+from tuner.workload.texts import fingerprint
 
 TESTS = Path(__file__).resolve().parents[1]
 BINARY = TESTS / "fake_engine" / "llama_server.py"
@@ -79,6 +81,8 @@ def test_everything_is_looked_up_once_and_frozen(models: dict[str, str]) -> None
     assert engine.flags.knows("--ctx-size")
     assert study.machine.gpus == ("CUDA0", "CUDA1")
     assert (study.models[0].path, study.models[0].mtp_layers) == (models["mtp"], 1)
+    # What a comparison with another study will ask.
+    assert (study.tuner_version, study.texts) == (__version__, fingerprint())
     assert {"device", "split_mode", "tensor_split", "spec_draft_n_max"} <= study.space.by_name.keys()
     assert FrozenStudy.model_validate_json(study.model_dump_json()) == study
     assert frozen(models["mtp"], rig="two_gpus").study_id != study.study_id

@@ -20,6 +20,7 @@ from math import gcd
 import pytest
 
 from tuner.domain.workload import INSTRUCTION_TOKENS, Content
+from tuner.workload import texts
 from tuner.workload.texts import document, instruction, mixed_document, opening, salt
 from tuner.workload.texts.grammar import Dice, Grammar, english
 
@@ -299,3 +300,16 @@ def test_dice_reach_every_option_and_nothing_else() -> None:
 
 def test_english_mends_articles_and_capitals_also_in_speech() -> None:
     assert english("'a egg and a hen,' said he") == "'An egg and a hen,' said he"
+
+
+def test_the_fingerprint_is_that_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = texts.fingerprint()
+    assert re.fullmatch(r"[0-9a-f]{12}", before)
+    monkeypatch.setitem(texts._BLOCKS, Content.MATH, lambda dice: f"another text {dice.pick('abc')}")
+    texts.fingerprint.cache_clear()
+    try:
+        assert texts.fingerprint() != before
+    finally:
+        monkeypatch.undo()
+        texts.fingerprint.cache_clear()
+    assert texts.fingerprint() == before

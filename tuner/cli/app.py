@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tuner import __version__
-from tuner.domain.errors import NotPermitted, TunerError
+from tuner.domain.errors import BadInput, NotPermitted, TunerError
 
 app = typer.Typer(
     name="tuner",
@@ -286,6 +286,24 @@ def best(
         boot_unit_command(study, tuple(profile or ()), studies)
     else:
         best_command(study, tuple(profile or ()), studies, as_json=json)
+
+
+@app.command()
+def compare(
+    study: Annotated[list[str], typer.Argument(help="Names of studies, or paths of study folders; two or more.")],
+    profile: ProfileNames = None,
+    json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, to paste.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one figure a line.")] = False,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Sets studies of several engines, weights or machines side by side, and says which serves each profile best."""
+    from tuner.cli.compare import compare_command
+
+    forms = [name for name, wanted in (("json", json), ("markdown", markdown), ("csv", csv)) if wanted]
+    if len(forms) > 1:
+        raise BadInput(f"--{forms[0]} and --{forms[1]} exclude each other", advice="choose one of them")
+    compare_command(study, tuple(profile or ()), studies, forms[0] if forms else "table")
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tuner.domain.record import TrialRecord
 from tuner.report.front import FrontPoint, front
 from tuner.report.json_form import SCHEMA_VERSION
 from tuner.store.folder import StudyFolder
+
+_WIDE = 200
 
 
 def front_command(name: str, studies: Path, *, as_json: bool, as_csv: bool) -> None:
@@ -86,5 +89,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
         watts = "" if row["power_w"] is None else str(row["power_w"])
         what = "the baseline" if row["is_baseline"] else row["differences"] or "nothing"
         table.add_row(str(row["trial"]), *figures, *others, watts, what)
-    Console().print(table)
+    # Into a file or a pipe the rows go unbroken.
+    (Console() if sys.stdout.isatty() else Console(width=_WIDE)).print(table)
     typer.echo("\nmeans over depths and cells, of one launch each; the commands: --json or --csv")

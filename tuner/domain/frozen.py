@@ -36,6 +36,10 @@ class FrozenStudy(BaseModel):
     workload: Workload
     notes: tuple[str, ...] = ()
     """What was adapted to this machine, for a person to read."""
+    tuner_version: str | None = None
+    """The tuner that created the study; None where that was not written down yet."""
+    texts: str | None = None
+    """Fingerprint of the texts that the tuner measures with: studies with other texts do not compare."""
 
     def differences(
         self, machine: MachineFacts, engines: tuple[EngineFacts, ...], models: tuple[ModelFacts, ...]

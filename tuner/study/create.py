@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
+from tuner import __version__
 from tuner.domain.configuration import Value
 from tuner.domain.conversation import Conversation
 from tuner.domain.definition import StudyDefinition
@@ -24,6 +25,7 @@ from tuner.search.space_file import read_space_file
 from tuner.study.power import cap_choices
 from tuner.study.protocols import Cards, Engine
 from tuner.workload.prompts_file import read_prompts
+from tuner.workload.texts import fingerprint
 
 _GPU_DEPTHS = (512, 8192)
 _CPU_DEPTHS = (256, 1024)
@@ -122,6 +124,8 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     pasted = engine.understand(definition.pasted or (), flags, searched)
     return FrozenStudy(
         study_id=uuid.uuid4().hex[:12],
+        tuner_version=__version__,
+        texts=fingerprint(),
         definition=definition,
         space=space,
         baseline={name: space.by_name[name].default for name in pasted.present},
