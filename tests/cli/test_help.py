@@ -17,6 +17,7 @@ COMMANDS = [
     "init",
     "best",
     "compare",
+    "front",
     "status",
     "doctor",
     "restore-power",
