@@ -33,6 +33,8 @@ from tuner.study.protocols import Engine, Observer, Process
 if TYPE_CHECKING:
     from tuner.search.pool import TrialPool
 
+DEFAULT_ENGINE = "llama_server"
+"""What a command that says nothing of the engine is taken for."""
 _LEFTOVER_GRACE_S = 10.0
 
 
@@ -51,6 +53,20 @@ def load_engine(name: str) -> Engine:
         raise BadInput(f"There is no engine `{name}`", advice=advice)
     engine: Engine = importlib.import_module(f"tuner.engines.{name}").ENGINE()
     return engine
+
+
+def engine_for(name: str | None, words: Sequence[str], models: Sequence[Path]) -> Engine:
+    """The engine that the user names, else the one that claims the command, the program or the model.
+
+    Where none does, or several do, it is llama-server.
+
+    Raises BadInput for a name that is none.
+    """
+    if name is not None:
+        return load_engine(name)
+    engines = [load_engine(each) for each in engine_names()]
+    claiming = [engine for engine in engines if engine.claims(words, models[0] if models else None)]
+    return claiming[0] if len(claiming) == 1 else load_engine(DEFAULT_ENGINE)
 
 
 def sources(engine: str) -> Sources:

@@ -139,7 +139,7 @@ NEW_STUDIES: dict[str, tuple[Callable[[Bench], list[str]], tuple[str, ...]]] = {
     "a pasted command that ends in -m": (pasted("{fake}", "-c", "4096", "-m"), ("-m",)),
     "a pasted download": (pasted("{fake}", "-m", "{model}", "-hf", "some/model"), ("-hf", "-m FILE")),
     "no depths": (other("--depths", "many"), ("--depths", "many")),
-    "three depths": (other("--depths", "16,32,64"), ("--depths",)),
+    "nine depths": (other("--depths", "16,32,48,64,80,96,112,128,144"), ("--depths",)),
     "a depth of nothing": (other("--depths", "0"), ("--depths",)),
     "a depth that does not fit": (other("--depths", "500000"), ("500000",)),
     "a depth beside the generated tokens": (

@@ -223,6 +223,8 @@ class Rig:
     speculation: dict[str, Any] = field(default_factory=dict)
     split: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, dict[str, float]] = field(default_factory=dict)
+    sglang: dict[str, Any] = field(default_factory=dict)
+    """What only the fake SGLang asks for, see `sglang_plan.py`."""
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> Rig:

@@ -41,7 +41,8 @@ def facts(**changes: Value | None) -> dict[str, Value | None]:
     known: dict[str, Value | None] = {
         "machine.gpus": 0, "machine.physical_cores": 8, "machine.logical_cores": 16, "machine.memory_mib": 64000,
         "model.trained_context": 32768, "model.layers": 48, "model.mtp_layers": 0, "model.experts": 0,
-        "model.size_mib": 4000, "engine.devices": 0, "engine.has_vulkan": False, "engine.computes_on_cpu": True,
+        "model.size_mib": 4000, "model.recurrent": False, "engine.has_rocm": False,
+        "engine.devices": 0, "engine.has_vulkan": False, "engine.computes_on_cpu": True,
         "study.ctx_min": 8192, "study.draft_model": False, "study.models": 1, "study.binaries": 1,
     }  # fmt: skip
     return known | {name.replace("_", ".", 1): value for name, value in changes.items()}

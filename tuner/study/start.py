@@ -11,7 +11,6 @@ from tuner.study.kit import Kit, TrialFiles
 from tuner.study.launch import Launch, alias_of
 from tuner.study.protocols import Process, RunningClient
 
-_START_S = 120.0
 _SLOWEST_LOAD_MIB_S = 50.0
 """A model on a slow disk: what a start may take grows with its size."""
 _LEAST_START_S = 30.0
@@ -20,9 +19,9 @@ _TIMES_SLOWER = 5.0
 _POLL_S = 0.1
 
 
-def start_deadline_s(size_mib: float, records: Iterable[TrialRecord]) -> float:
+def start_deadline_s(size_mib: float, records: Iterable[TrialRecord], first_start_s: float) -> float:
     """Seconds that a start may take: by the model's size at first, then by the slowest start that was seen."""
-    generous = _START_S + size_mib / _SLOWEST_LOAD_MIB_S
+    generous = first_start_s + size_mib / _SLOWEST_LOAD_MIB_S
     seen = [record.measurement.ready_s for record in records if record.measurement is not None]
     return max(min(_LEAST_START_S, generous), _TIMES_SLOWER * max(seen)) if seen else generous
 
@@ -32,7 +31,7 @@ def wait_until_ready(
 ) -> Explanation | None:
     """None once the server that was just started answers; otherwise why it does not."""
     size_mib = max(model.size_bytes for model in kit.frozen.models) / 2**20
-    allowed_s = start_deadline_s(size_mib, kit.pool.records())
+    allowed_s = start_deadline_s(size_mib, kit.pool.records(), kit.engine.first_start_s)
     deadline = time.monotonic() + allowed_s
     while process.is_running():
         if client.is_ready():
