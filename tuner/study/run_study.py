@@ -16,6 +16,7 @@ from tuner.study.kit import Kit
 from tuner.study.launch import Launch
 from tuner.study.machine_state import warnings
 from tuner.study.precision import cells_told
+from tuner.study.repairs import enqueue_repairs
 from tuner.study.run_trial import run_trial
 from tuner.study.settle import settle
 
@@ -103,6 +104,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     assert baseline.measurement is not None
     announced = False
     misfits = 0
+    told: set[str] = set()
     while True:
         wait_while_paused(kit)
         now = budget_now(kit)
@@ -112,6 +114,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
                 kit.observer.note("the search has used up its budget; --hours or --trials give it more")
             return
         keep_anchor(kit, baseline)
+        enqueue_repairs(kit, told)
         proposal = kit.pool.ask()
         if proposal is None:
             kit.observer.note("every configuration of the space has been tried")
