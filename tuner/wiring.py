@@ -33,8 +33,6 @@ from tuner.study.protocols import Engine, Observer, Process
 if TYPE_CHECKING:
     from tuner.search.pool import TrialPool
 
-DEFAULT_ENGINE = "llama_server"
-"""What a command that says nothing of the engine is taken for."""
 _LEFTOVER_GRACE_S = 10.0
 
 
@@ -58,7 +56,7 @@ def load_engine(name: str) -> Engine:
 def engine_for(name: str | None, words: Sequence[str], models: Sequence[Path]) -> Engine:
     """The engine that the user names, else the one that claims the command, the program or the model.
 
-    Where none does, or several do, it is llama-server.
+    Where none does, or several do, it is the default one.
 
     Raises BadInput for a name that is none.
     """
@@ -66,7 +64,7 @@ def engine_for(name: str | None, words: Sequence[str], models: Sequence[Path]) -
         return load_engine(name)
     engines = [load_engine(each) for each in engine_names()]
     claiming = [engine for engine in engines if engine.claims(words, models[0] if models else None)]
-    return claiming[0] if len(claiming) == 1 else load_engine(DEFAULT_ENGINE)
+    return claiming[0] if len(claiming) == 1 else load_engine(tuner.engines.DEFAULT)
 
 
 def sources(engine: str) -> Sources:

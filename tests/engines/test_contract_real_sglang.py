@@ -1,4 +1,4 @@
-"""The contract of engines, over a real SGLang on the CPU. By name: setting it up takes minutes, each start half of one."""
+"""The contract of engines, over a real SGLang on the CPU. By name: each of its starts takes half a minute."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 def write_model_folder(
     folder: Path, *, layers: int = 2, context: int = 8192, mtp: int = 0, recurrent: int = 0, **more: Any
 ) -> Path:
-    """A folder with a configuration and a file of weights; `recurrent` of the layers keep a state instead of a cache."""
+    """A folder with a configuration and a file of weights; `recurrent` layers keep a state and no cache."""
     folder.mkdir(parents=True)
     kinds = ["linear_attention"] * recurrent + ["full_attention"] * (layers - recurrent)
     config = {

@@ -89,17 +89,24 @@ class Service(ThreadingHTTPServer):
 
     def run(self, request: Request) -> Iterator[int]:
         """Yields the answer's tokens at the rig's speed. Raises Refused."""
-        planned, faults = self.planned, self.faults
-        depth = len(request.prompt)
+        planned, depth = self.planned, len(request.prompt)
         if depth >= planned.context:
-            raise Refused(400, f"The input ({depth} tokens) is longer than the model's context length "
-                          f"({planned.context} tokens).")  # fmt: skip
+            raise Refused(
+                400,
+                f"The input ({depth} tokens) is longer than the model's context length ({planned.context} tokens).",
+            )
         if depth + request.asked > planned.context:
-            raise Refused(400, "Requested token count exceeds the model's maximum context length of "
-                          f"{planned.context} tokens. You requested a total of {depth + request.asked} tokens.")  # fmt: skip
+            raise Refused(
+                400,
+                f"Requested token count exceeds the model's maximum context length of {planned.context} tokens. You "
+                f"requested a total of {depth + request.asked} tokens.",
+            )
         if depth > planned.pool - 6:
-            raise Refused(400, f"Input length ({depth} tokens) exceeds the maximum allowed length "
-                          f"({planned.pool - 6} tokens). Use a shorter input or enable --allow-auto-truncate.")  # fmt: skip
+            raise Refused(
+                400,
+                f"Input length ({depth} tokens) exceeds the maximum allowed length ({planned.pool - 6} tokens). Use a "
+                "shorter input or enable --allow-auto-truncate.",
+            )
         request.asked = min(request.asked, planned.pool - depth - 1)
         self._faults_of_a_request()
         with self.lock:
@@ -237,8 +244,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._send_json({"detail": "Not Found"}, 404)
         except Refused as refused:
-            self._send_json({"error": {"message": str(refused), "type": "invalid_request_error", "code": refused.status}},
-                            refused.status)  # fmt: skip
+            self._send_json(_error(refused), refused.status)
 
     def _server_info(self) -> dict[str, Any]:
         server, planned = self.server, self.server.planned
@@ -283,7 +289,7 @@ class Handler(BaseHTTPRequestHandler):
                 text = vocabulary.decode(request.tokens)
                 self._event({"text": text, "output_ids": request.tokens, "meta_info": self.server.meta(request)})
         except Refused as refused:
-            self._event({"error": {"message": str(refused), "type": "invalid_request_error", "code": refused.status}})
+            self._event(_error(refused))
         self._chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 
@@ -311,6 +317,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def _error(refused: Refused) -> dict[str, Any]:
+    return {"error": {"message": str(refused), "type": "invalid_request_error", "code": refused.status}}
 
 
 def _tokens(path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -173,8 +173,9 @@ def _load(settings: dict[str, Any], planned: Plan, faults: Faults, scale: float)
         fail("Exception", f"Capture cuda graph failed: {out}\nPossible solutions:\n1. set --mem-fraction-static to a "
              "smaller value (e.g., 0.8 or 0.7)")  # fmt: skip
     left = (planned.rest_mib - planned.graphs_mib) / 1024
-    say(f"max_total_num_tokens={planned.pool}, chunked_prefill_size={planned.chunk}, max_prefill_tokens=16384, "
-        f"max_running_requests={planned.requests}, context_len={planned.context}, available_gpu_mem={left:.2f} GB", rank)  # fmt: skip
+    told = f"max_total_num_tokens={planned.pool}, chunked_prefill_size={planned.chunk}, max_prefill_tokens=16384"
+    told += f", max_running_requests={planned.requests}, context_len={planned.context}"
+    say(f"{told}, available_gpu_mem={left:.2f} GB", rank)
 
 
 def out_of_memory(size_mib: float, free_mib: float) -> str:

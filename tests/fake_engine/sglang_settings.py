@@ -15,7 +15,8 @@ NUMBERS = {
     "hicache_ratio": float, "swa_full_tokens_ratio": float,
 }  # fmt: skip
 TEXTS = {
-    "model_path", "host", "served_model_name", "speculative_algorithm", "speculative_draft_model_path", "dtype", "device",
+    "model_path", "host", "served_model_name", "speculative_algorithm", "speculative_draft_model_path", "dtype",
+    "device",
     "kv_cache_dtype", "attention_backend", "cuda_graph_backend_decode", "mamba_ssm_dtype", "log_level",
 }  # fmt: skip
 

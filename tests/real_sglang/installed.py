@@ -1,8 +1,9 @@
 """A real SGLang on this machine's CPU: set up on demand, in an environment of its own.
 
-`python tests/real_sglang/installed.py` sets it up and says where it is: about 290 MB of downloads, 2.3 GB on disk, three
-minutes. Its HTTP server, scheduler and detokenizer are SGLang's own; compiled kernels and pictures have stand-ins, and
-speculation and CUDA graphs do not exist there. REAL_SGLANG_VENV names another place than `.venv-sglang`.
+`python tests/real_sglang/installed.py` sets it up and says where it is: about 290 MB of downloads, 2.3 GB on disk,
+three minutes. Its HTTP server, scheduler and detokenizer are SGLang's own; compiled kernels and pictures have
+stand-ins, and speculation and CUDA graphs do not exist there. REAL_SGLANG_VENV names another place than
+`.venv-sglang`.
 """
 
 from __future__ import annotations

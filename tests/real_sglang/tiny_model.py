@@ -1,4 +1,5 @@
-"""Writes a tiny random Qwen2 with its tokenizer, in Hugging Face's layout. Run by SGLang's own interpreter: tiny_model.py FOLDER.
+"""Writes a tiny random Qwen2 with its tokenizer, in Hugging Face's layout, for SGLang's own interpreter to run:
+tiny_model.py FOLDER.
 
 Two layers, 8192 positions, half a megabyte. The output layer is scaled so that some tokens are likelier than others.
 """

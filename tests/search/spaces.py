@@ -73,19 +73,26 @@ def resolved(text: str, known: FlagCatalogue | None = None, **around: Any) -> Se
 
 
 def shipped(
-    known: FlagCatalogue, gpus: int, *, mtp: bool = False, experts: bool = False, **changes: Any
+    known: FlagCatalogue,
+    gpus: int,
+    *,
+    engine: str = "llama_server",
+    mtp: bool = False,
+    experts: bool = False,
+    told: Mapping[str, Value] | None = None,
+    **changes: Any,
 ) -> SearchSpace:
-    """The llama-server space that comes with the tuner, for a machine with so many GPUs."""
+    """An engine's space that comes with the tuner, for a machine with so many GPUs; `told` are further facts."""
     around = Surroundings(
         facts=facts(
             machine_gpus=gpus, engine_devices=gpus, engine_computes_on_cpu=gpus == 0,
-            model_mtp_layers=int(mtp), model_experts=128 if experts else 0,
+            model_mtp_layers=int(mtp), model_experts=128 if experts else 0, **(told or {}),
         ),
         flags=known,
         devices=devices(gpus),
         **{"models": ("/m.gguf",), "binaries": ("/bin/e",)} | changes,
     )  # fmt: skip
-    return resolve(read_space_file(SHIPPED / "llama_server.toml"), around)
+    return resolve(read_space_file(SHIPPED / f"{engine}.toml"), around)
 
 
 def parameter(name: str, choices: Sequence[Value] | None = None, **changes: Any) -> Parameter:

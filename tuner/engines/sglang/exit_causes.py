@@ -147,9 +147,9 @@ CAUSES: tuple[Cause, ...] = (
         "another attention backend or KV cache type",
     ),
     Cause(
-        r"bind on address \('(?P<host>[^']+)', (?P<port>\d+)\).*in use|\[Errno 98\].*[Aa]ddress already in use",
+        r"(?:address \('[^']+', (?P<port>\d+)\): .*|^(?!.*address \().*)[Aa]ddress already in use",
         _CRASH,
-        "port {port} is in use: SGLang keeps running and never answers",
+        "the port {port} is in use: SGLang keeps running and never answers",
         "stop what listens there",
     ),
     Cause(
