@@ -12,6 +12,7 @@ from tests.bench import configurations
 from tests.sglang_bench import SglangBench, sglang
 from tuner.domain.record import Stage, TrialRecord
 from tuner.domain.verdict import Outcome
+from tuner.study import start
 
 __all__ = ["sglang"]
 
@@ -38,6 +39,25 @@ because = "too much"
 values = { share = 0.99, requests = 16 }
 """
 
+FAULTY = """
+schema_version = 1
+engine = "sglang"
+[parameters.requests]
+flag = "--max-running-requests"
+choices = ["unset", 1, 2]
+default = "unset"
+about = "Requests."
+[parameters.drafts]
+flag = "--speculative-algorithm"
+choices = ["unset", "NEXTN"]
+default = "unset"
+about = "Drafts."
+[[seeds]]
+name = "faulty"
+because = "a test"
+values = { requests = 1, drafts = "NEXTN" }
+"""
+
 
 def outcome(record: TrialRecord) -> Outcome | None:
     return None if record.verdict is None else record.verdict.outcome
@@ -51,7 +71,7 @@ def best(bench: SglangBench) -> dict[str, object]:
 
 
 def test_a_study_from_its_baseline_to_its_best_command(sglang: SglangBench) -> None:
-    said = sglang.tuner(*sglang.quick("--trials", "12", "--confirm-rounds", "2"))
+    said = sglang.tuner(*sglang.quick("--trials", "9", "--confirm-rounds", "2"))
     assert said.code == 0, said.err
     searched, confirmed = sglang.records(), sglang.records("confirm")
     baseline = searched[0]
@@ -61,7 +81,7 @@ def test_a_study_from_its_baseline_to_its_best_command(sglang: SglangBench) -> N
     assert list(baseline.command.argv) == [*start, "--host", "127.0.0.1", "--port", "30000"]
     assert baseline.measurement is not None
     assert baseline.measurement.actual.buffers_mib["CUDA0"] > 16000
-    assert len(searched) == 12
+    assert len(searched) == 9
     assert {outcome(record) for record in confirmed} == {Outcome.OK}
 
     found = best(sglang)
@@ -134,22 +154,30 @@ def test_too_little_memory_for_the_pool_and_too_much_move_the_search_opposite_wa
         ("oom_midprompt@32", Outcome.OUT_OF_MEMORY, "static share leaves"),
         ("no_speculation", Outcome.DEGRADED, "runs without"),
         ("http500", Outcome.START_TIMEOUT, "not ready"),
-        ("quiet_rank", Outcome.START_TIMEOUT, "not ready"),
+        ("quiet_rank", Outcome.CRASHED, "died without a word"),
     ],
 )
 def test_a_failure_is_told_and_the_study_goes_on(
     sglang: SglangBench, monkeypatch: pytest.MonkeyPatch, fault: str, ends: Outcome, told: str
 ) -> None:
-    from tuner.study import start
-
-    monkeypatch.setattr(start, "_LEAST_START_S", 3.0)
+    monkeypatch.setattr(start, "_LEAST_START_S", 10.0)
     monkeypatch.setattr(start, "_TIMES_SLOWER", 1.0)
-    sglang.monkeypatch.setenv("FAKE_FAULT", f"{fault}?speculative_num_steps=3")
-    said = sglang.tuner(*sglang.quick("--trials", "7", "--confirm-rounds", "2"))
+    monkeypatch.setattr(start, "_QUIET_S", 1.0)
+    sglang.monkeypatch.setenv("FAKE_FAULT", f"{fault}?max_running_requests=1")
+    space = sglang.file("faulty.toml", FAULTY)
+    said = sglang.tuner(*sglang.quick("--space", str(space), "--trials", "2"))
     assert said.code == 0, said.err
-    failed = [r for r in sglang.records() if r.configuration.values.get("speculative_num_steps") == 3]
-    assert failed
-    assert {outcome(record) for record in failed} == {ends}
-    assert all(record.verdict and told in record.verdict.reason for record in failed), failed[0].verdict
-    assert any(outcome(record) is Outcome.OK for record in sglang.records()[1:])
+    baseline, failed = sglang.records()
+    assert outcome(baseline) is Outcome.OK
+    assert failed.verdict is not None
+    assert failed.verdict.outcome is ends
+    assert told in failed.verdict.reason
+    assert json.loads(sglang.tuner("status", "s", "--json").out)["outcomes"][ends] == 1
+    sglang.assert_nothing_left()
+
+
+def test_what_an_engine_leaves_behind_is_ended(sglang: SglangBench) -> None:
+    sglang.monkeypatch.setenv("FAKE_FAULT", "grandchild")
+    said = sglang.tuner(*sglang.quick("--space", str(sglang.file("faulty.toml", FAULTY)), "--trials", "1"))
+    assert said.code == 0, said.err
     sglang.assert_nothing_left()

@@ -177,6 +177,9 @@ class Process(Protocol):
 
     def is_running(self) -> bool: ...
 
+    def dead_children(self) -> list[str]:
+        """Processes below it that have ended and were not asked about, in words."""
+
     def memory_peak(self) -> MemoryPeak:
         """The most host memory that it and everything it started held until now."""
 
