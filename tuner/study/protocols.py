@@ -49,6 +49,9 @@ class Engine(Protocol):
     first_start_s: float
     """Seconds that the first start on a machine may take, beside the loading of the model."""
 
+    context_is_reserved: bool
+    """Whether a context takes its memory at the start, used or not; else it is only a limit."""
+
     def claims(self, words: Sequence[str], model: Path | None) -> bool:
         """Whether a command or a program, or without one the model, is for this engine and no other. Must not raise."""
 

@@ -81,14 +81,17 @@ def _took_the_machine_down(record: TrialRecord) -> bool:
 
 
 def _enqueue_seeds(kit: Kit, baseline: TrialRecord) -> None:
-    """Puts what people have found into the queue, once. The context is the one that the baseline really got."""
+    """Puts what people have found into the queue, once.
+
+    Where a context takes its memory at the start, it is the one that the baseline really got.
+    """
     known = kit.pool.origins()
     context = kit.frozen.space.with_role("context")
     for seed in kit.frozen.space.seeds:
         if seed.name in known:
             continue
         values: dict[str, Value] = dict(kit.frozen.baseline)
-        if context is not None and context.name not in values:
+        if context is not None and context.name not in values and kit.engine.context_is_reserved:
             values[context.name] = _context_that_ran(baseline, context.choices or (), context.default)
         kit.pool.enqueue({**values, **seed.values}, seed.name)
 

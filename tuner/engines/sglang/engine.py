@@ -67,6 +67,8 @@ class Sglang:
     model_flags: tuple[str, ...] = ("--model-path", "--model")
     first_start_s = 900.0
     """Kernels that are compiled at the first use take minutes; later starts find them."""
+    context_is_reserved = False
+    """Other flags say how much the pool holds."""
 
     def find_binary(self) -> Path:
         """The `sglang` command on PATH.
