@@ -56,6 +56,20 @@ def load_engine(name: str) -> Engine:
     return engine
 
 
+def engine_for(name: str | None, words: Sequence[str], models: Sequence[Path]) -> Engine:
+    """The engine that the user names, else the one that claims the command, the program or the model.
+
+    Where none does, or several do, it is the default one.
+
+    Raises BadInput for a name that is none.
+    """
+    if name is not None:
+        return load_engine(name)
+    engines = [load_engine(each) for each in engine_names()]
+    claiming = [engine for engine in engines if engine.claims(words, models[0] if models else None)]
+    return claiming[0] if len(claiming) == 1 else load_engine(tuner.engines.DEFAULT)
+
+
 def sources(engine: str) -> Sources:
     """The files that come with the tuner, and this machine."""
     folder = shipped_files()

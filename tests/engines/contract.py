@@ -80,6 +80,10 @@ class EngineContract:
     fixed: ClassVar[tuple[str, ...]] = ()
     env: ClassVar[Mapping[str, str]] = {}
     layers = 2
+    patience_s: ClassVar[float] = PATIENCE_S
+    """How long a start may take."""
+    unseen: ClassVar[Mapping[str, str]]
+    """A variable that would change a launch without standing in its command."""
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -91,6 +95,18 @@ class EngineContract:
     def model(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = tmp_path_factory.mktemp("model") / "tiny.gguf"
         return write_tiny_gguf(path, layers=cls.layers, embd=64, context=8192)
+
+    @classmethod
+    def size(cls, model: Path) -> int:
+        """Bytes of the model's weights."""
+        return model.stat().st_size
+
+    @classmethod
+    def broken_model(cls, model: Path, folder: Path) -> Path:  # noqa: ARG003 - a folder of files is copied
+        """A model that cannot be loaded, in `folder`."""
+        broken = folder / "broken.gguf"
+        broken.write_bytes(b"GGML" + bytes(2000))
+        return broken
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -124,7 +140,7 @@ class EngineContract:
         client: RunningClient = server.client
         assert client.is_ready() is False, "nothing listens yet"
         with server.process:
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + cls.patience_s
             while not client.is_ready():
                 assert server.process.is_running(), server.log
                 assert time.monotonic() < deadline, server.log
@@ -152,7 +168,7 @@ class EngineContract:
 
     def test_read_model(self, model: Path, tmp_path: Path) -> None:
         read = self.engine.read_model(model)
-        assert (read.layers, read.trained_context, read.size_bytes) == (self.layers, 8192, model.stat().st_size)
+        assert (read.layers, read.trained_context, read.size_bytes) == (self.layers, 8192, self.size(model))
         with pytest.raises(MissingFile):
             self.engine.read_model(tmp_path / "nothing")
 
@@ -170,9 +186,10 @@ class EngineContract:
         )
         assert baseline.env == {"A": "b"}
         assert self.engine.understand(baseline.argv[1:], facts.flags, searchable).present == self.values
-        assert self.engine.split_command([*[f"{k}={v}" for k, v in baseline.env.items()], *baseline.argv]) == (
-            {"A": "b"}, str(binary), baseline.argv[1:],
-        )  # fmt: skip
+        env, program, arguments = self.engine.split_command(["A=b", *baseline.argv])
+        assert (env, program) == ({"A": "b"}, str(binary))
+        assert arguments == baseline.argv[-len(arguments) :]
+        assert self.engine.understand(arguments, facts.flags, searchable).present == self.values
 
         launched = self.engine.for_measurement(baseline, facts, port=4711, alias="x-1")
         assert launched.argv[0] == str(binary)
@@ -282,7 +299,7 @@ class EngineContract:
         long = running.client.answer(TEXT * 12, predict_tokens=4, top_tokens=10, limit_s=PATIENCE_S)
         assert isinstance(long, RequestFailure)
         assert long.kind == "context_exceeded"
-        late = running.client.answer(TEXT[:4000], predict_tokens=4000, top_tokens=10, limit_s=0.01)
+        late = running.client.answer(TEXT[:1500], predict_tokens=500, top_tokens=10, limit_s=0.01)
         assert isinstance(late, RequestFailure)
         assert late.kind == "no_first_token"
 
@@ -302,13 +319,14 @@ class EngineContract:
 
     # ---- its end ---------------------------------------------------------------------------------------------------
 
-    def test_a_broken_model_is_explained(self, command: LaunchCommand, facts: EngineFacts, tmp_path: Path) -> None:
-        broken = tmp_path / "broken.gguf"
-        broken.write_bytes(b"GGML" + bytes(2000))
-        words = [str(broken) if Path(word).suffix == ".gguf" else word for word in command.argv]
+    def test_a_broken_model_is_explained(
+        self, command: LaunchCommand, facts: EngineFacts, model: Path, tmp_path: Path
+    ) -> None:
+        broken = self.broken_model(model, tmp_path)
+        words = [str(broken) if word == str(model) else word for word in command.argv]
         server = self.start(LaunchCommand(argv=tuple(words), env=command.env), facts, tmp_path)
         with server.process:
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + self.patience_s
             while server.process.is_running() and time.monotonic() < deadline:
                 assert server.client.is_ready() is False
                 time.sleep(0.02)
@@ -339,9 +357,9 @@ class EngineContract:
         server.client.close()
 
     def test_variables_that_set_flags_unseen_are_left_out(self) -> None:
-        kept, hidden = self.engine.clean_environment({"PATH": "/bin", "LLAMA_ARG_CTX_SIZE": "512"})
+        kept, hidden = self.engine.clean_environment({"PATH": "/bin", **self.unseen})
         assert kept == {"PATH": "/bin"}
-        assert hidden == ["LLAMA_ARG_CTX_SIZE"]
+        assert hidden == list(self.unseen)
 
 
 def marked(marker: str) -> list[int]:

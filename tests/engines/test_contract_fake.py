@@ -19,6 +19,7 @@ class TestFakeLlamaServer(EngineContract):
     engine = ENGINE()
     space = SPACE
     values = VALUES
+    unseen: ClassVar = {"LLAMA_ARG_CTX_SIZE": "512"}
     env: ClassVar = {
         "FAKE_RIG": str(RIGS / "cpu_only.toml"),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),

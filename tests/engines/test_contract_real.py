@@ -19,6 +19,7 @@ class TestRealLlamaServer(EngineContract):
     engine = ENGINE()
     space = SPACE
     values = VALUES
+    unseen: ClassVar = {"LLAMA_ARG_CTX_SIZE": "512"}
     fixed = ("--threads", "2")
     env: ClassVar = {"GOMP_SPINCOUNT": "0"}
 

@@ -20,7 +20,7 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +45,13 @@ class Faults:
     active: Mapping[str, str]
 
     @classmethod
-    def read(cls, text: str, settings: Mapping[str, Any]) -> Faults:
+    def read(cls, text: str, settings: Mapping[str, Any], names: Collection[str] = NAMES) -> Faults:
         """Parse FAKE_FAULT for one configuration. Raises ValueError for an unknown name or an unreadable condition."""
         active = {}
         for item in filter(None, (part.strip() for part in text.split(","))):
             switch, _, conditions = item.partition("?")
             name, _, parameter = switch.partition("@")
-            if name not in NAMES:
+            if name not in names:
                 raise ValueError(f"FAKE_FAULT: no fault is called '{name}'")
             try:
                 met = all(holds(condition, settings) for condition in filter(None, conditions.split("&")))

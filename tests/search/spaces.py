@@ -41,7 +41,8 @@ def facts(**changes: Value | None) -> dict[str, Value | None]:
     known: dict[str, Value | None] = {
         "machine.gpus": 0, "machine.physical_cores": 8, "machine.logical_cores": 16, "machine.memory_mib": 64000,
         "model.trained_context": 32768, "model.layers": 48, "model.mtp_layers": 0, "model.experts": 0,
-        "model.size_mib": 4000, "engine.devices": 0, "engine.has_vulkan": False, "engine.computes_on_cpu": True,
+        "model.size_mib": 4000, "model.recurrent": False, "engine.has_rocm": False,
+        "engine.devices": 0, "engine.has_vulkan": False, "engine.computes_on_cpu": True,
         "study.ctx_min": 8192, "study.draft_model": False, "study.models": 1, "study.binaries": 1,
     }  # fmt: skip
     return known | {name.replace("_", ".", 1): value for name, value in changes.items()}
@@ -72,19 +73,26 @@ def resolved(text: str, known: FlagCatalogue | None = None, **around: Any) -> Se
 
 
 def shipped(
-    known: FlagCatalogue, gpus: int, *, mtp: bool = False, experts: bool = False, **changes: Any
+    known: FlagCatalogue,
+    gpus: int,
+    *,
+    engine: str = "llama_server",
+    mtp: bool = False,
+    experts: bool = False,
+    told: Mapping[str, Value] | None = None,
+    **changes: Any,
 ) -> SearchSpace:
-    """The llama-server space that comes with the tuner, for a machine with so many GPUs."""
+    """An engine's space that comes with the tuner, for a machine with so many GPUs; `told` are further facts."""
     around = Surroundings(
         facts=facts(
             machine_gpus=gpus, engine_devices=gpus, engine_computes_on_cpu=gpus == 0,
-            model_mtp_layers=int(mtp), model_experts=128 if experts else 0,
+            model_mtp_layers=int(mtp), model_experts=128 if experts else 0, **(told or {}),
         ),
         flags=known,
         devices=devices(gpus),
         **{"models": ("/m.gguf",), "binaries": ("/bin/e",)} | changes,
     )  # fmt: skip
-    return resolve(read_space_file(SHIPPED / "llama_server.toml"), around)
+    return resolve(read_space_file(SHIPPED / f"{engine}.toml"), around)
 
 
 def parameter(name: str, choices: Sequence[Value] | None = None, **changes: Any) -> Parameter:

@@ -26,9 +26,12 @@ EXIT_INTERRUPTED = 130
 
 Studies = Annotated[Path, typer.Option(help="Where studies live.", envvar="TUNER_STUDIES")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Model = Annotated[list[Path] | None, typer.Option(help="The model file; several make it a parameter.")]
+Model = Annotated[list[Path] | None, typer.Option(help="The model's file or folder; several make it a parameter.")]
 Binary = Annotated[list[str] | None, typer.Option(help="The engine's program; several make it a parameter.")]
-EngineName = Annotated[str, typer.Option(help="Which engine.")]
+Python = Annotated[
+    list[Path] | None, typer.Option(help="The interpreter of the engine's own environment, for engines in Python.")
+]
+EngineName = Annotated[str | None, typer.Option(help="Which engine; told by the command or the model if not given.")]
 Space = Annotated[Path | None, typer.Option(help="A search space file of your own.")]
 ProfileNames = Annotated[list[str] | None, typer.Option("--profile", help="A way of using the model; repeatable.")]
 ProfilesFile = Annotated[Path | None, typer.Option("--profiles", help="A TOML file with profiles of your own.")]
@@ -139,8 +142,9 @@ def run(
     context: typer.Context,
     study: Annotated[str | None, typer.Argument(help="The study's name, to continue it.")] = None,
     model: Model = None,
-    engine: EngineName = "llama_server",
+    engine: EngineName = None,
     binary: Binary = None,
+    python: Python = None,
     name: Annotated[str | None, typer.Option(help="The study's name; the model file's if not given.")] = None,
     space: Space = None,
     profile: ProfileNames = None,
@@ -174,7 +178,7 @@ def run(
 
     options = Options(
         model=model or (),
-        binary=binary or (),
+        binary=_programs(binary, python),
         space=space,
         profiles=profile or (),
         profiles_file=profiles,
@@ -235,8 +239,9 @@ def pause(
 def init(
     context: typer.Context,
     model: Model = None,
-    engine: EngineName = "llama_server",
+    engine: EngineName = None,
     binary: Binary = None,
+    python: Python = None,
     name: Annotated[str | None, typer.Option(help="The study's name; the model file's if not given.")] = None,
     profile: ProfileNames = None,
     fixed: Fixed = "",
@@ -249,7 +254,7 @@ def init(
 
     options = Options(
         model=model or (),
-        binary=binary or (),
+        binary=_programs(binary, python),
         profiles=profile or (),
         fixed=fixed,
         env=env or (),
@@ -327,8 +332,9 @@ def doctor(
     context: typer.Context,
     study: Annotated[str | None, typer.Argument(help="A study's name, to look at what it tunes.")] = None,
     model: Model = None,
-    engine: EngineName = "llama_server",
+    engine: EngineName = None,
     binary: Binary = None,
+    python: Python = None,
     space: Space = None,
     fixed: Fixed = "",
     env: Env = None,
@@ -339,7 +345,12 @@ def doctor(
     from tuner.study.define import Options
 
     options = Options(
-        model=model or (), binary=binary or (), space=space, fixed=fixed, env=env or (), pasted=_pasted(context)
+        model=model or (),
+        binary=_programs(binary, python),
+        space=space,
+        fixed=fixed,
+        env=env or (),
+        pasted=_pasted(context),
     )
     doctor_command(options, study, engine, studies)
 
@@ -379,6 +390,10 @@ def restore_power() -> None:
     from tuner.cli.power import restore_power_command
 
     restore_power_command()
+
+
+def _programs(binary: Sequence[str] | None, python: Sequence[Path] | None) -> tuple[str, ...]:
+    return (*(binary or ()), *(str(path) for path in python or ()))
 
 
 def _pasted(context: typer.Context) -> tuple[str, ...]:

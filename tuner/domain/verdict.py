@@ -35,6 +35,19 @@ class Outcome(StrEnum):
         return self not in (Outcome.INVALID, Outcome.WILL_NOT_FIT)
 
 
+class Move(BaseModel):
+    """A flag that the engine itself wants larger or smaller before it can run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    flag: str
+    """Its long spelling."""
+    larger: bool
+    """Whether it wants more of it; otherwise less."""
+    at: float | None = None
+    """The value that the flag had, as the engine tells it; for a value that the engine chose itself."""
+
+
 class Explanation(BaseModel):
     """Why an engine process ended or failed, read by the engine's own file from its log and exit code."""
 
@@ -51,6 +64,9 @@ class Explanation(BaseModel):
     """The device that failed (`CUDA0`, `Vulkan1`, `CPU`, ...), if the log names it."""
     shortfall_mib: float | None = None
     """The size of the allocation that failed, in MiB, if the log names it."""
+    moves: tuple[Move, ...] = ()
+    """Which flags would have to change, and in which direction. One failure may want more of what another wants less
+    of: too small a share of memory for a KV cache, too large a one for what the computation needs besides."""
 
 
 class Verdict(BaseModel):

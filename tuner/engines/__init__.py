@@ -2,3 +2,6 @@
 
 Nothing outside an engine's own files knows what that engine's flags are called or what its log says.
 """
+
+DEFAULT = "llama_server"
+"""What a command that says nothing of the engine is taken for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -142,6 +143,21 @@ class EngineProcess:
             except psutil.Error:
                 return None
         return total / 2**20 if total else None
+
+    def dead_children(self) -> list[str]:
+        """Processes below it that have ended and that nobody has asked about, as `name (pid 4711)`.
+
+        A short one is nothing to worry about; one that stays can be a worker whose launcher waits for it for ever.
+        """
+        if self._process is None or self._stopped:
+            return []
+        found = []
+        with suppress(psutil.Error):
+            for child in psutil.Process(self._process.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    if child.status() == psutil.STATUS_ZOMBIE:
+                        found.append(f"{child.name()} (pid {child.pid})")
+        return found
 
     def memory_peak(self) -> MemoryPeak:
         """The most host memory that the engine's whole tree held until now."""

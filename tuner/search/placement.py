@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tuner.domain.facts import Device
 
 CONTEXT_STEP = 256
-"""llama.cpp pads a context to a multiple of 256; other engines do not mind."""
+"""Some engines pad a context to a multiple of 256; others do not mind."""
 
 
 def context_ladder(least: int, trained: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from tuner.domain.errors import BadInput, NotPermitted
 from tuner.domain.record import BASELINE_NOTE, TrialRecord
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Outcome
+from tuner.search.directions import contradicts, directions
 from tuner.search.distributions import distributions, from_optuna, to_optuna
 from tuner.search.records import RECORD, parsed
 from tuner.search.samplers import SamplerFactory, tpe
@@ -101,6 +102,7 @@ class TrialPool:
         self._drafted: set[int] = set()
         self._rng = np.random.default_rng(seed)
         self._asked: dict[int, Trial] = {}
+        self._failures: list[TrialRecord] = []
 
     @classmethod
     def open_file(cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe) -> TrialPool:
@@ -141,6 +143,7 @@ class TrialPool:
         records = self.records()
         known = {record.configuration.fingerprint for record in records if _says_something(record)}
         crashed = [record.configuration for record in records if _took_the_machine_down(record)]
+        self._failures = [record for record in records if directions(self._space, record)]
         baseline_known = any(record.is_baseline and _is_measured(record) for record in records)
         while self._search.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             trial = self._search.ask(self._distributions)
@@ -165,7 +168,7 @@ class TrialPool:
         for _ in range(_PATIENCE):
             trial = self._draft.ask(self._distributions)
             configuration = complete(self._space, from_optuna(self._space, trial.params))
-            if violations(self._space, configuration) or _is_near(configuration, crashed):
+            if self._is_ruled_out(configuration, crashed):
                 _set_constraints(trial, {"outcome": 1.0})
                 self._draft.tell(trial, state=TrialState.PRUNED)
                 continue
@@ -185,8 +188,12 @@ class TrialPool:
                 self._draft.add_trial(trial)
 
     def _is_wanted(self, configuration: Configuration, known: set[str], crashed: Sequence[Configuration]) -> bool:
-        is_new = configuration.fingerprint not in known and not violations(self._space, configuration)
-        return is_new and not _is_near(configuration, crashed)
+        return configuration.fingerprint not in known and not self._is_ruled_out(configuration, crashed)
+
+    def _is_ruled_out(self, configuration: Configuration, crashed: Sequence[Configuration]) -> bool:
+        """Whether it breaks a rule, may take the machine down, or lies where a failure has shown that it fails."""
+        breaks = bool(violations(self._space, configuration)) or _is_near(configuration, crashed)
+        return breaks or contradicts(self._space, configuration, self._failures)
 
     def open_confirmation(self) -> int:
         """A number for a re-measurement."""

@@ -105,6 +105,9 @@ def _not_here(name: str, table: ParameterTable, around: Surroundings) -> str | N
             return f"fixed by your own arguments ({flag})"
         if not around.flags.knows(flag):
             return _missing_flag(name, flag, around)
+        entry = around.flags.find(flag)
+        if entry is not None and entry.deprecated is not None and not around.strict:
+            return f"this engine build calls {flag} deprecated ({entry.deprecated})"
     if table.requires is not None and not evaluate(table.requires, around.facts):
         return f"needs {table.requires}; here {_told(table.requires, around.facts)}"
     return None

@@ -75,9 +75,10 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
     models = [str(path) for path in options.model] or _models_in(engine, [*fixed, *pasted])
     if not models:
         raise MissingFile("No model was named", advice="pass --model FILE, or paste your command after `--`")
-    for path in (*models, options.space, options.profiles_file, options.prompts):
-        if path is not None and not Path(path).is_file():
-            raise MissingFile(f"There is no file {path}", advice="check the path")
+    found = [engine.find_model(name) for name in models]
+    for given_file in (options.space, options.profiles_file, options.prompts):
+        if given_file is not None and not given_file.is_file():
+            raise MissingFile(f"There is no file {given_file}", advice="check the path")
     programs = list(options.binary) or ([program] if program else [])
     binaries = [_program(name, engine) for name in programs] if programs else [str(engine.find_binary())]
     order = {} if engine.names_devices([*fixed, *pasted]) else device_order
@@ -97,7 +98,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
         {
             "engine": engine.name,
             "binary": tuple(binaries),
-            "model": tuple(_absolute_path(path) for path in models),
+            "model": tuple(_absolute_path(path) for path in found),
             "space": _absolute_path(options.space) if options.space else None,
             "fixed": tuple(_absolute(fixed)),
             "power_cap": options.power_cap,
@@ -129,7 +130,8 @@ def checked(values: Mapping[str, object]) -> StudyDefinition:
 
 def default_name(definition: StudyDefinition) -> str:
     """A study's name when none is given: the model file's."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(definition.model[0]).stem).strip("-.")
+    model = Path(definition.model[0])
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.name if model.is_dir() else model.stem).strip("-.")
     return name or "study"
 
 
@@ -162,8 +164,8 @@ def _split(option: str, text: str) -> list[str]:
 
 
 def _absolute(words: Sequence[str]) -> list[str]:
-    """Relative paths of files that exist, made absolute: a study may be continued from another folder."""
-    return [_absolute_path(word) if _looks_like_path(word) and Path(word).is_file() else word for word in words]
+    """Relative paths of files and folders that exist, made absolute: a study may be continued from another folder."""
+    return [_absolute_path(word) if _looks_like_path(word) and Path(word).exists() else word for word in words]
 
 
 def _looks_like_path(word: str) -> bool:

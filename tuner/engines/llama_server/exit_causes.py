@@ -2,33 +2,20 @@
 
 The texts are those of llama.cpp's own code and of its backends (CUDA and HIP, Vulkan, Metal, SYCL, RPC, CPU). The most
 specific row stands first: an out-of-memory error is often followed by three vaguer messages.
+
+In the texts `{device_or_gpu}` and `{on_device}` stand for the device that the log names near by, if it does.
 """
 
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 
 from tuner.domain.memory import HOST
 from tuner.domain.verdict import Outcome
+from tuner.engines.cause import Cause
 
 _SMALLER = "a smaller context or ubatch, a smaller KV cache type, or fewer layers on the device"
 _FILE = "check the path, and download or convert the file again"
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One way to fail.
-
-    In the texts `{name}` stands for the pattern's group of that name, `{device_or_gpu}` and `{on_device}` for the
-    device that the log names near by, if it does.
-    """
-
-    pattern: str
-    outcome: Outcome
-    reason: str
-    repair: str | None = None
-    device: str | None = None
 
 
 _OOM, _CRASH, _REFUSED = Outcome.OUT_OF_MEMORY, Outcome.CRASHED, Outcome.INVALID

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from tuner.domain.verdict import Explanation, Outcome
-from tuner.engines.llama_server.exit_causes import CAUSES, SIGNALS, Cause
+from tuner.engines.cause import Cause, find_cause, short
+from tuner.engines.llama_server.exit_causes import CAUSES, SIGNALS
 from tuner.engines.llama_server.log_facts import clean_lines, device_of, rpc_devices
 
-_LONGEST = 300
-"""Characters of a log line that are kept."""
 _PROMPT_SAVE = "saving prompt with length"
 _RECOVERED = re.compile("retrying without pipeline parallelism")
 _HEALTHY = re.compile(r"model loaded|listening on http|all slots are idle")
@@ -43,11 +42,11 @@ def explain_exit(log_text: str, returncode: int | None) -> Explanation:
     healthy = max(recovered, _last_index(lines, _HEALTHY))
     killed_by = _signal_number(returncode)
     last = _telling_line(lines)
-    found = _find(lines, healthy + 1, len(lines))
+    found = find_cause(CAUSES, lines, healthy + 1, len(lines))
     if returncode is None:
         return _still_alive(lines, found, last)
     if found is None and killed_by not in SIGNALS:
-        found = _find(lines, recovered + 1, healthy + 1)
+        found = find_cause(CAUSES, lines, recovered + 1, healthy + 1)
     if found is not None:
         return _explanation(*found, lines, log_text)
     if killed_by in SIGNALS:
@@ -55,15 +54,6 @@ def explain_exit(log_text: str, returncode: int | None) -> Explanation:
     how = f"signal {killed_by}" if killed_by else f"exit code {returncode}"
     said = f"; its log ends with: {last}" if last else " and wrote nothing to its log"
     return Explanation(outcome=Outcome.CRASHED, reason=f"the engine ended with {how}{said}", line=last)
-
-
-def _find(lines: list[str], start: int, end: int) -> tuple[Cause, re.Match[str], int] | None:
-    """The most specific cause named in `lines[start:end]`, with the last line that names it."""
-    for cause in CAUSES:
-        for index in range(end - 1, start - 1, -1):
-            if match := re.search(cause.pattern, lines[index]):
-                return cause, match, index
-    return None
 
 
 def _explanation(cause: Cause, match: re.Match[str], index: int, lines: list[str], log_text: str) -> Explanation:
@@ -86,14 +76,14 @@ def _explanation(cause: Cause, match: re.Match[str], index: int, lines: list[str
         outcome=cause.outcome,
         reason=reason,
         repair=repair or None,
-        line=_short(lines[index]),
+        line=short(lines[index]),
         device=device,
         shortfall_mib=size,
     )
 
 
 def _still_alive(lines: list[str], found: tuple[Cause, re.Match[str], int] | None, last: str | None) -> Explanation:
-    line = _short(lines[found[2]]) if found else last
+    line = short(lines[found[2]]) if found else last
     said = f"; its log ends with: {line}" if line else " and has written nothing to its log"
     return Explanation(
         outcome=Outcome.START_TIMEOUT,
@@ -123,7 +113,7 @@ def _telling_line(lines: list[str]) -> str | None:
     plain = [line for line in lines if line.strip() and not _BACKTRACE.search(line)]
     candidates = [line for line in plain if not _SAYS_NOTHING.search(line)] or plain
     chosen = candidates[-1] if candidates else next((line for line in lines if line.strip()), None)
-    return None if chosen is None else _short(chosen)
+    return None if chosen is None else short(chosen)
 
 
 def _device_near(lines: list[str], index: int, log_text: str) -> str | None:
@@ -158,8 +148,3 @@ def _near(lines: list[str], index: int) -> list[str]:
 def _last_index(lines: list[str], pattern: re.Pattern[str]) -> int:
     """The index of the last line that matches, or -1."""
     return max((index for index, line in enumerate(lines) if pattern.search(line)), default=-1)
-
-
-def _short(line: str) -> str:
-    line = line.strip()
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
