@@ -61,13 +61,16 @@ def test_help_imports_nothing_that_takes_time(words: list[str]) -> None:
     assert not loaded & HEAVY
 
 
-def test_help_comes_within_half_a_second() -> None:
-    times = []
-    for _ in range(3):
+def test_help_takes_little_more_than_the_library_that_prints_it() -> None:
+    """In turn, and as a ratio: a busy machine slows both."""
+
+    def seconds(program: str) -> float:
         started = time.monotonic()
-        subprocess.run([sys.executable, "-c", PROBE, "--help"], cwd=ROOT, capture_output=True, check=True)
-        times.append(time.monotonic() - started)
-    assert min(times) < 0.5
+        subprocess.run([sys.executable, "-c", program, "--help"], cwd=ROOT, capture_output=True, check=True)
+        return time.monotonic() - started
+
+    pairs = [(seconds(PROBE), seconds("import typer, rich.console")) for _ in range(4)]
+    assert min(ours for ours, _ in pairs) < 4 * min(theirs for _, theirs in pairs)
 
 
 def test_every_command_explains_itself() -> None:

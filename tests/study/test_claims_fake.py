@@ -62,5 +62,5 @@ def test_five_per_cent_are_found_and_the_interval_holds_the_truth(bench: Bench) 
     assert low > 1
     # What is to come was told before it came.
     assert "== search: about 1 trial of " in said
-    assert "then up to 1 finalist and the baseline, 3 launches each, up to 15 while a gain is open" in said
+    assert "then up to 2 finalists and the baseline, 3 launches each, up to 15 while a gain is open" in said
     assert "cells: code@64; measured 1 to 3 times" in said

@@ -72,7 +72,7 @@ def test_the_sampler_is_told_what_the_machine_would_have_done_when_the_study_beg
     assert told[5] == pytest.approx(raw(0), rel=0.02)
     status = json.loads(bench.tuner("status", "s", "--json").out)
     assert status["anchors"] == sum(record.stage is Stage.ANCHOR for record in again) >= 2
-    assert status["confirm_trials"] == 4
+    assert status["confirm_trials"] in (4, 6), "with a runner-up or without"
     assert status["best"]["quick"]["gain"] == pytest.approx(1.0, abs=0.02)
     assert json.loads(bench.tuner("best", "s", "--json").out)["profiles"][0]["is_baseline"] is True
 
