@@ -122,7 +122,8 @@ def test_the_fake_server_accepts_every_configuration() -> None:
 
 def interpreter() -> Path:
     """One that has SGLang: this one, or that of the set-up for tests."""
-    if importlib.util.find_spec("sglang") is not None:
+    found = importlib.util.find_spec("sglang")
+    if found is not None and found.origin is not None:  # a folder of tests has that name too, and is no package
         return Path(sys.executable)
     if (PLACE / "bin" / "python").exists():
         return PLACE / "bin" / "python"
