@@ -165,13 +165,20 @@ class Evidence:
 
 
 def _sessions(searched: Sequence[TrialRecord], launches: Sequence[TrialRecord]) -> dict[int, int]:
-    """Number of each launch -> the session it belongs to: a search or a long pause in between begins another one."""
+    """Number of each launch -> the session it belongs to: a search or a long pause in between begins another one.
+
+    Every machine has sessions of its own: what all launches on it have in common is taken out of the comparison.
+    """
     found: dict[int, int] = {}
     session, before = 0, None
-    for record in sorted(launches, key=lambda one: one.started_at):
+    for record in sorted(launches, key=lambda one: (one.owner.host, one.started_at)):
         if before is not None and (
-            record.started_at - (before.finished_at or before.started_at) > _SESSION_S
-            or any(before.started_at < one.started_at < record.started_at for one in searched)
+            record.owner.host != before.owner.host
+            or record.started_at - (before.finished_at or before.started_at) > _SESSION_S
+            or any(
+                one.owner.host == record.owner.host and before.started_at < one.started_at < record.started_at
+                for one in searched
+            )
         ):
             session += 1
         found[record.number] = session
