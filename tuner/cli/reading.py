@@ -111,8 +111,10 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
     if definition.storage is not None:
         hosts = Counter(record.owner.host for record in (*searched, *confirmed))
         at_work = {owner.host for owner in study.workers} if study else set()
-        told = [f"{host} {n} launches{'' if host in at_work else ', not at work'}" for host, n in sorted(hosts.items())]
-        typer.echo(f"  machines  {'; '.join(told) or 'none yet'}")
+        lines = [
+            f"{host} {n} launches{'' if host in at_work else ', not at work'}" for host, n in sorted(hosts.items())
+        ]
+        typer.echo(f"  machines  {'; '.join(lines) or 'none yet'}")
     for profile, found in form["best"].items():
         told = f"{found['gain']:.2f}x baseline in trial {found['trial']}, one launch, not confirmed"
         typer.echo(f"  best      {profile:<18} {told}")
