@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -56,7 +57,7 @@ def server() -> Iterator[int]:
             _wait_for(port)
             yield port
         finally:
-            running.terminate()
+            running.send_signal(signal.SIGINT)  # With SIGTERM it would wait for its clients.
             try:
                 running.wait(20)
             except subprocess.TimeoutExpired:
