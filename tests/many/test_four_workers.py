@@ -114,7 +114,7 @@ class Crew:
         known = configurations(records)
         assert len(known) == len(set(known)), "measured twice"
         told = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
-        assert {tuple(trial.constraints) for trial in told} == {CONSTRAINTS}
+        assert {frozenset(trial.constraints) for trial in told} == {frozenset(CONSTRAINTS)}
         waiting = [t.system_attrs["fixed_params"] for t in trials if t.state is TrialState.WAITING]
         for record in records:
             if record.verdict is not None and record.verdict.outcome is Outcome.INTERRUPTED:
