@@ -43,7 +43,7 @@ def parse_url(text: str) -> URL:
     advice = "write it like postgresql://user@host/database; a password in it needs its @ : / as %40 %3A %2F"
     try:
         url = make_url(text)
-    except exc.ArgumentError:
+    except (exc.ArgumentError, ValueError):  # The latter for a port that is no number.
         raise BadInput("--storage is no address of a storage", advice=advice) from None
     if text.partition("://")[2].partition("?")[0].count("@") > 1:
         raise BadInput("--storage has more than one @ before its database", advice=advice)
