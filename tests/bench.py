@@ -23,8 +23,10 @@ import psutil
 import pytest
 
 from tests.fake_engine.tiny_gguf import write_tiny_gguf
+from tuner import wiring
 from tuner.cli.app import main
 from tuner.domain.record import TrialRecord
+from tuner.store.folder import StudyFolder
 from tuner.study import settle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,6 +111,10 @@ class Bench:
         )
         self.started.append(process)
         return process
+
+    def make_own(self, name: str = "s") -> None:
+        """Seals a study that was copied to this bench."""
+        wiring.origin(StudyFolder(self.study(name))).seal("the tests")
 
     # ---- what a study left --------------------------------------------------------------------------------------
 

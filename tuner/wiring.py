@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 import importlib
 import os
 import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import tuner.engines
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import BadInput, StudyBusy, StudyMismatch
+from tuner.domain.errors import BadInput, MissingFile, StudyBusy, StudyMismatch
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
-from tuner.domain.record import TrialRecord
+from tuner.domain.record import Owner, TrialRecord
 from tuner.domain.space import Seed
-from tuner.gpus.machine_cards import STATE_VARIABLE, MachineCards, cap_owner
-from tuner.process.boot import boot_id, owner_alive, this_process
+from tuner.gpus.machine_cards import STATE_VARIABLE, MachineCards, cap_file, cap_owner
+from tuner.process.boot import boot_id, host_name, owner_alive, this_process
 from tuner.process.lock import FileLock, MachineLock
 from tuner.process.ports import free_port
 from tuner.report.drift import levelled
@@ -29,13 +30,21 @@ from tuner.report.recommendation import recommend
 from tuner.search.space import complete, violations
 from tuner.store.folder import StudyFolder
 from tuner.store.machine import machine_facts
+from tuner.store.origin import Origin
 from tuner.study.create import Sources, freeze, survey
 from tuner.study.kit import Kit
-from tuner.study.protocols import Engine, Observer, Process
+from tuner.study.protocols import Engine, Observer, Pool, Process
 
 if TYPE_CHECKING:
     from tuner.search.pool import TrialPool
+    from tuner.search.samplers import SamplerFactory
+    from tuner.search.shared_pool import SharedPool, SharedStudy
+    from tuner.search.workers import Workers
 
+STORAGE_VARIABLE = "TUNER_STORAGE"
+NOTIFY_VARIABLE = "TUNER_NOTIFY"
+_SECRETS = (STORAGE_VARIABLE, NOTIFY_VARIABLE, "PGPASSWORD")
+"""Variables that are the tuner's own: no engine gets them."""
 _LEFTOVER_GRACE_S = 10.0
 
 
@@ -73,7 +82,7 @@ def engine_for(name: str | None, words: Sequence[str], models: Sequence[Path]) -
 def sources(engine: str) -> Sources:
     """The files that come with the tuner, and this machine."""
     folder = shipped_files()
-    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine, machine_cards(), winners)
+    return Sources(folder / f"{engine}.toml", folder / "profiles.toml", machine, machine_cards(), winners, this_user())
 
 
 def winners(folder: str) -> list[Seed]:
@@ -107,7 +116,21 @@ def shipped_files() -> Path:
 
 def machine(devices: Sequence[Device]) -> MachineFacts:
     """What this machine is."""
-    return machine_facts(devices, boot_id(), machine_cards().identities)
+    return machine_facts(devices, boot_id(), machine_cards().identities, host_name())
+
+
+def this_user() -> str:
+    """Who runs this, and where: `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # A container's user may have no name.
+        user = "unknown"
+    return f"{user}@{host_name()}"
+
+
+def origin(folder: StudyFolder) -> Origin:
+    """Where a study comes from."""
+    return Origin(folder.path, cap_file().parent / "key")
 
 
 def restore_power(cards: MachineCards) -> list[str]:
@@ -144,6 +167,8 @@ class OpenStudy:
     frozen: FrozenStudy
     searched: list[TrialRecord]
     confirmed: list[TrialRecord]
+    workers: tuple[Owner, ...] = ()
+    """Who is at work, where several machines share it."""
 
 
 def read_study(folder: StudyFolder) -> OpenStudy | None:
@@ -151,6 +176,10 @@ def read_study(folder: StudyFolder) -> OpenStudy | None:
     frozen = folder.frozen()
     if frozen is None:
         return None
+    if frozen.definition.storage is not None:
+        with _shared_errors(_address(frozen.definition)):
+            searched, confirmed, workers = _shared(folder, frozen.definition, print).read(frozen.space)
+        return OpenStudy(folder, frozen, searched, confirmed, tuple(workers))
     if folder.has_lost_its_storage() or folder.storage_path.is_file():
         pool = _pool(folder, frozen)
         return OpenStudy(folder, frozen, pool.records(), pool.records(confirm=True))
@@ -164,8 +193,10 @@ def examine(definition: StudyDefinition) -> FrozenStudy:
     return freeze(engine, definition, survey(engine, definition, here), here)
 
 
-def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
+def prepare(folder: StudyFolder, *, accept_changes: bool, founded: Callable[[str], str] | None = None) -> FrozenStudy:
     """What the study is held to: resolved and frozen at the first run, checked against the present at every other.
+
+    `founded` takes what this machine resolves to what the first of several machines has resolved, as JSON.
 
     Raises:
         StudyMismatch: the machine, the model or the engine build is another one now, or study.toml was edited.
@@ -176,8 +207,24 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
     frozen = folder.frozen()
     if frozen is None:
         frozen = freeze(engine, definition, surveyed, sources(definition.engine))
+        if founded is not None:
+            first = FrozenStudy.model_validate_json(founded(frozen.model_dump_json()))
+            frozen = _joined(first, frozen, accept_changes=accept_changes)
         folder.freeze(frozen)
         return frozen
+    programs = {one for p in frozen.space.parameters if p.target == "binary" for one in p.choices or ()}
+    if not programs <= set(definition.binary):
+        raise BadInput(
+            "frozen.json names a program that study.toml does not",
+            where=str(folder.frozen_path),
+            advice="it was changed by hand; start a new study with --name",
+        )
+    if founded is not None and FrozenStudy.model_validate_json(founded(frozen.model_dump_json())).space != frozen.space:
+        raise StudyMismatch(
+            f"The storage holds another study of the name {folder.name}",
+            where=definition.storage,
+            advice="start a new study with another --name",
+        )
     changes = definition_changes(frozen.definition, definition)
     if changes:
         raise StudyMismatch(
@@ -205,9 +252,37 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
     return changed
 
 
+def _joined(first: FrozenStudy, here: FrozenStudy, *, accept_changes: bool) -> FrozenStudy:
+    """The study of the first machine, as this one works on it.
+
+    Raises:
+        StudyMismatch: this machine, its engine, its model or what it was asked differs.
+    """
+    changes = definition_changes(first.definition, here.definition)
+    if changes:
+        raise StudyMismatch(
+            "The storage holds a study of this name with other settings:\n  " + "\n  ".join(changes),
+            where=here.definition.storage,
+            advice="join it by its name alone (`tuner run NAME --storage ...`), or give this one another --name",
+        )
+    differences = first.differences(here.machine, here.engines, here.models, same_host=False)
+    if differences and not accept_changes:
+        raise StudyMismatch(
+            f"This machine is not like {first.machine.host}, which the study was made on:\n  "
+            + "\n  ".join(differences),
+            where=here.definition.storage,
+            advice="only identical machines share a study; make both alike, or join with --accept-changes",
+        )
+    own = {name: getattr(here, name) for name in ("study_id", "definition", "machine", "engines", "models")}
+    return first.model_copy(update=own)
+
+
 def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
     """In what two definitions differ, budgets aside, in words."""
     free = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler", "trim"}
+    if before.storage is not None and now.storage is not None:
+        # Machines may know one storage by different addresses.
+        free.add("storage")
     return [
         f"{name} was {getattr(before, name)}, is {getattr(now, name)}"
         for name in StudyDefinition.model_fields
@@ -224,6 +299,7 @@ def open_kit(
     side_by_side: bool = False,
     until: float | None = None,
     after_crashes: bool = False,
+    storage: str | None = None,
 ) -> Iterator[Kit]:
     """The kit of a run, under the locks of the study and of the machine.
 
@@ -234,33 +310,45 @@ def open_kit(
         side_by_side: whether only the study's own devices are locked, and not the whole machine.
         until: when the run ends, in seconds since the epoch.
         after_crashes: whether to go on though the machine went down twice in a row.
+        storage: the address of the shared storage, with its password; None: as the study knows it.
 
     Raises:
         StudyBusy: another tuner is at work on the study, or on this machine.
         StudyMismatch: as `prepare`.
         BadInput, NotPermitted: the storage is damaged or cannot be used, also while the kit is in use.
     """
-    from tuner.search.pool import storage_errors
-
     cards = machine_cards()
     with ExitStack() as held:
         held.enter_context(FileLock(folder.lock_path))
-        held.enter_context(storage_errors(folder.storage_path))
+        asked = folder.definition()
+        founded = None
+        if asked.storage is not None:
+            held.enter_context(_shared_errors(_address(asked, storage)))
+            shared = _shared(folder, asked, observer.note, storage, until)
+            workers = shared.workers(this_process(), owner_alive)
+            founded = lambda text: shared.founded(workers, text)  # noqa: E731
+        else:
+            held.enter_context(_file_errors(folder))
         if not side_by_side:
             whole = {"cpu", *(card.key for card in cards.identities)}
             held.enter_context(MachineLock(_lock_folder(), whole))
         for told in restore_power(cards):
             observer.note(told)
-        frozen = prepare(folder, accept_changes=accept_changes)
+        frozen = prepare(folder, accept_changes=accept_changes, founded=founded)
         if side_by_side:
             held.enter_context(MachineLock(_lock_folder(), _parts(frozen, cards)))
+        pool: Pool
+        if founded is None:
+            pool = _pool(folder, frozen, observer.note)
+        else:
+            pool = held.enter_context(_shared_pool(shared, frozen, workers, observer.note))
         yield Kit(
             frozen=frozen,
             engine=load_engine(frozen.definition.engine),
-            pool=_pool(folder, frozen, observer.note),
+            pool=pool,
             observer=observer,
             owner=this_process(),
-            environment=os.environ,
+            environment={name: value for name, value in os.environ.items() if name not in _SECRETS},
             trial_files=lambda number, confirm: folder.trial(number, confirm=confirm),
             start_process=_engine_process,
             cards=cards,
@@ -273,6 +361,71 @@ def open_kit(
             believed=lambda records: _believed(frozen, records),
             stop_leftovers=_stop_leftovers,
         )
+
+
+def public_address(address: str) -> str:
+    """The address of a storage without its password. Raises BadInput."""
+    from tuner.search.shared_storage import public_form
+
+    return public_form(address)
+
+
+def shared_definition(address: str, name: str) -> StudyDefinition:
+    """What another machine has asked of the study `name` in a shared storage.
+
+    Raises:
+        MissingFile: there is no such study.
+        BadInput, NotPermitted: the storage cannot be reached.
+    """
+    from tuner.search.shared_pool import founding_of
+    from tuner.search.shared_storage import public_form
+
+    text = founding_of(address, name)
+    if text is None:
+        raise MissingFile(
+            f"There is no study `{name}` in the storage",
+            where=public_form(address),
+            advice="begin it on the first machine: tuner run --model FILE --name NAME --storage ADDRESS",
+        )
+    return FrozenStudy.model_validate_json(text).definition.model_copy(update={"storage": public_form(address)})
+
+
+def _shared(
+    folder: StudyFolder,
+    definition: StudyDefinition,
+    note: Callable[[str], None],
+    given: str | None = None,
+    until: float | None = None,
+) -> SharedStudy:
+    from tuner.search.shared_pool import SharedStudy
+
+    return SharedStudy(_address(definition, given), folder.name, note, until)
+
+
+def _address(definition: StudyDefinition, given: str | None = None) -> str:
+    """The address of the study's storage: as given or in the variable where that is the same one, else as known."""
+    from tuner.search.shared_storage import has_secret, public_form
+
+    assert definition.storage is not None
+    if has_secret(definition.storage):
+        raise BadInput(
+            "There is a password in study.toml",
+            advice=f"take it out; give the address in the variable {STORAGE_VARIABLE}, or the password in ~/.pgpass",
+        )
+    found = given or os.environ.get(STORAGE_VARIABLE)
+    return found if found is not None and public_form(found) == definition.storage else definition.storage
+
+
+def _shared_errors(address: str) -> AbstractContextManager[None]:
+    from tuner.search.shared_storage import shared_errors
+
+    return shared_errors(address)
+
+
+def _file_errors(folder: StudyFolder) -> AbstractContextManager[None]:
+    from tuner.search.pool import storage_errors
+
+    return storage_errors(folder.storage_path)
 
 
 def _lock_folder() -> Path:
@@ -293,7 +446,7 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy, note: Callable[[str], None] 
     """The study's pool; with its sampler, which `note` hears from, where it is to be asked."""
     # Importing optuna takes half a second: only what opens a storage pays for it.
     from tuner.search.pool import TrialPool
-    from tuner.search.samplers import SamplerFactory, make_sampler, tpe
+    from tuner.search.samplers import tpe
 
     if folder.has_lost_its_storage():
         raise BadInput(
@@ -302,16 +455,30 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy, note: Callable[[str], None] 
             advice="put back a copy of it, or start a new study under another name; this one's files stay as they are",
         )
 
-    def compared(searched: Sequence[TrialRecord]) -> list[TrialRecord]:
-        return levelled(searched, pool.records(confirm=True))
-
-    sampler: SamplerFactory = tpe
-    if note is not None:
-        sampler = make_sampler(
-            frozen.definition.sampler, frozen.space, frozen.profiles, frozen.workload, note, compared
-        )
+    sampler = tpe if note is None else _sampler(frozen, note, lambda: pool.records(confirm=True))
     pool = TrialPool.open_file(folder.storage_path, folder.name, frozen.space, sampler)
     return pool
+
+
+def _shared_pool(shared: SharedStudy, frozen: FrozenStudy, workers: Workers, note: Callable[[str], None]) -> SharedPool:
+    """The same in a storage that several machines share, each with a sampler of its own."""
+    pool = shared.pool(frozen.space, workers, _sampler(frozen, note, lambda: pool.records(confirm=True)))
+    return pool
+
+
+def _sampler(
+    frozen: FrozenStudy, note: Callable[[str], None], confirmed: Callable[[], Sequence[TrialRecord]]
+) -> SamplerFactory:
+    from tuner.search.samplers import make_sampler
+
+    return make_sampler(
+        frozen.definition.sampler,
+        frozen.space,
+        frozen.profiles,
+        frozen.workload,
+        note,
+        lambda searched: levelled(searched, confirmed()),
+    )
 
 
 def _believed(frozen: FrozenStudy, records: Sequence[TrialRecord]) -> dict[str, dict[str, float]]:

@@ -229,6 +229,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Iter
 def study(bench: Bench, finished: Path) -> Bench:
     """A bench with a copy of the finished study."""
     shutil.copytree(finished, bench.study())
+    bench.make_own()
     return bench
 
 

@@ -54,11 +54,11 @@ def test_the_level_is_interpolated_between_anchors_and_stays_after_the_last() ->
     anchors = [anchor(2, 1.0, 0.8), anchor(4, 1.0, 0.8)]
     drift = Drift.of([BASELINE], anchors)
     middle = 1000.0 + 30.0
-    levels = [drift.at(middle + hours * HOUR, "decode_tps") for hours in (-1, 0, 1, 2, 3, 9)]
+    levels = [drift.at("desk", middle + hours * HOUR, "decode_tps") for hours in (-1, 0, 1, 2, 3, 9)]
     full = levels[3]
     assert full == pytest.approx(math.log(0.8), rel=0.01)
     assert levels == pytest.approx([0, 0, full / 2, full, full, full])
-    assert drift.at(middle + 3 * HOUR, "prefill_tps") == 0
+    assert drift.at("desk", middle + 3 * HOUR, "prefill_tps") == 0
 
 
 def test_drift_is_taken_out_of_the_metric_that_drifted() -> None:
@@ -86,7 +86,7 @@ def test_an_anchor_that_failed_says_nothing() -> None:
 
 def test_a_step_is_a_change_from_one_anchor_to_the_next_beyond_the_noise() -> None:
     def step(*anchors: TrialRecord) -> dict[str, float]:
-        return Drift.of([BASELINE], anchors).last_step()
+        return Drift.of([BASELINE], anchors).last_step("desk")
 
     assert step() == {}
     assert step(anchor(1, 1.0, 0.98)) == {}

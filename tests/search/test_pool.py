@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
+from optuna.distributions import BaseDistribution
 from optuna.samplers import RandomSampler
 from optuna.storages import InMemoryStorage
+from optuna.trial import FrozenTrial, TrialState
 
 from tests.builders import measurement, record
 from tests.search.spaces import parameter, space
@@ -408,3 +412,50 @@ def test_what_is_told_draws_the_sampler_to_where_it_is_fast() -> None:
     known = [measure() for _ in range(24)]
     drawn = [measure() for _ in range(6)]
     assert sum(drawn) / len(drawn) > 1.5 * sum(known) / len(known)
+
+
+class Shuffled(InMemoryStorage):
+    """Tells attributes in another order every time, as a database server may."""
+
+    def get_all_trials(self, study_id: int, deepcopy: bool = True, states: object = None) -> list[FrozenTrial]:  # noqa: ARG002
+        found = super().get_all_trials(study_id, True, states)  # type: ignore[arg-type]
+        for trial in found:
+            trial.system_attrs = dict(
+                random.Random(trial.number).sample(list(trial.system_attrs.items()), len(trial.system_attrs))
+            )
+        return found
+
+
+def test_samplers_see_constraints_in_one_order_however_the_storage_tells_them() -> None:
+    seen: set[tuple[str, ...]] = set()
+
+    class Witness(RandomSampler):
+        def sample_relative(
+            self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+        ) -> dict[str, Any]:
+            seen.update(tuple(one.constraints) for one in study.get_trials(states=(TrialState.COMPLETE,)))
+            return super().sample_relative(study, trial, search_space)
+
+    pool = TrialPool(Shuffled(), "night", SPACE, Witness)
+    for _ in range(8):
+        close(pool, ask(pool))
+    assert seen == {CONSTRAINTS}
+
+
+def test_of_two_that_have_the_same_in_mind_one_gives_way(opened: Opener) -> None:
+    """As two machines that draw at the same moment: neither sees the other's record yet."""
+    first, second = opened(), opened()
+    values: dict[str, Value] = {"chunk": 1024, "batch": 2048, "spec": "none", "threads": 2}
+    first.enqueue(values, "one")
+    second.enqueue(values, "other")
+    ours, theirs = ask(first), ask(second)
+    assert ours.configuration.values["chunk"] == 1024
+    assert theirs.configuration != ours.configuration
+    assert theirs.number != ours.number
+
+
+def test_numbers_of_what_is_added_beside_are_its_own(opened: Opener) -> None:
+    first, second = opened(), opened()
+    one = first.open_beside(complete(SPACE, {"chunk": 128, "batch": 512}))
+    other = second.open_beside(complete(SPACE, {"chunk": 256, "batch": 512}))
+    assert one != other

@@ -47,6 +47,12 @@ class SimulatedPool:
     def records(self, *, confirm: bool = False) -> list[TrialRecord]:
         return list(self.confirmed if confirm else self.searched)
 
+    def untold(self, *, confirm: bool = False) -> list[TrialRecord]:  # noqa: ARG002
+        return []
+
+    def drop_unrecorded(self) -> None:
+        pass
+
     def open_confirmation(self) -> int:
         return len(self.confirmed)
 

@@ -87,9 +87,13 @@ class Machine:
         return float(self.nvml.get(0, "cap_mw")) / 1000
 
     @property
-    def radeon_cap_w(self) -> float:
+    def radeon_cap(self) -> Path:
         (file,) = self.radeon.glob("hwmon/hwmon*/power1_cap")
-        return int(file.read_text()) / 1e6
+        return file
+
+    @property
+    def radeon_cap_w(self) -> float:
+        return int(self.radeon_cap.read_text()) / 1e6
 
 
 @pytest.fixture

@@ -71,6 +71,14 @@ Notify = Annotated[
         envvar="TUNER_NOTIFY", help="A URL to tell of start, new best, trouble and end (ntfy, Slack, Discord)."
     ),
 ]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        envvar="TUNER_STORAGE",
+        help="postgresql://... that several identical machines share; each runs this with the same --name.",
+    ),
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Run a study that was made elsewhere without asking.")]
 Accept = Annotated[bool, typer.Option("--accept-changes", help="Continue though machine, model or build changed.")]
 
 
@@ -169,7 +177,9 @@ def run(
     side_by_side: SideBySide = False,
     after_crashes: AfterCrashes = False,
     notify: Notify = None,
+    storage: Storage = None,
     studies: Studies = Path("studies"),
+    trust: Trust = False,
     accept_changes: Accept = False,
 ) -> None:
     """Creates a study or continues it: tuner run --model FILE, tuner run NAME, or tuner run -- YOUR COMMAND."""
@@ -198,6 +208,7 @@ def run(
         fixed=fixed,
         env=env or (),
         power_cap=power_cap,
+        storage=storage,
         pasted=_pasted(context),
     )
     how = RunOptions(
@@ -206,6 +217,8 @@ def run(
         after_crashes=after_crashes,
         until=until,
         notify=notify,
+        storage=storage,
+        trust=trust,
     )
     run_study_command(options, name if study is None else study, engine, studies, how)
 
@@ -215,12 +228,13 @@ def resume(
     until: Until = None,
     notify: Notify = None,
     studies: Studies = Path("studies"),
+    trust: Trust = False,
     accept_changes: Accept = False,
 ) -> None:
     """Continues every study that has not used up its budget, one after the other."""
     from tuner.cli.running import RunOptions, resume_command
 
-    resume_command(studies, RunOptions(accept_changes=accept_changes, until=until, notify=notify))
+    resume_command(studies, RunOptions(accept_changes=accept_changes, until=until, notify=notify, trust=trust))
 
 
 @app.command()
@@ -339,6 +353,7 @@ def doctor(
     fixed: Fixed = "",
     env: Env = None,
     studies: Studies = Path("studies"),
+    trust: Trust = False,
 ) -> None:
     """Looks at engine, devices, model and permissions; says what will be tuned, what will not, and why."""
     from tuner.cli.reading import doctor_command
@@ -352,7 +367,7 @@ def doctor(
         env=env or (),
         pasted=_pasted(context),
     )
-    doctor_command(options, study, engine, studies)
+    doctor_command(options, study, engine, studies, trust=trust)
 
 
 service = typer.Typer(no_args_is_help=True, help="Continues a study after a restart, without anyone logging in.")

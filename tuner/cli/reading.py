@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tuner import wiring
+from tuner.cli.trust import ask_before_running
 from tuner.domain.errors import BadInput
 from tuner.domain.facts import Device, EngineFacts
 from tuner.domain.frozen import FrozenStudy
@@ -107,6 +109,13 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
     left = "" if budget.left_s is None else f", {budget.left_s / 60:.0f} min left"
     limit = "" if definition.trials is None else f", {budget.launched} of {definition.trials} trials"
     typer.echo(f"  time      {budget.used_s / 60:.0f} min used{left}{limit}")
+    if definition.storage is not None:
+        hosts = Counter(record.owner.host for record in (*searched, *confirmed))
+        at_work = {owner.host for owner in study.workers} if study else set()
+        lines = [
+            f"{host} {n} launches{'' if host in at_work else ', not at work'}" for host, n in sorted(hosts.items())
+        ]
+        typer.echo(f"  machines  {'; '.join(lines) or 'none yet'}")
     for profile, found in form["best"].items():
         told = f"{found['gain']:.2f}x baseline in trial {found['trial']}, one launch, not confirmed"
         typer.echo(f"  best      {profile:<18} {told}")
@@ -135,11 +144,14 @@ def _counts(found: dict[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in found.items()) or "nothing yet"
 
 
-def doctor_command(options: Options, name: str | None, engine_name: str | None, studies: Path) -> None:
+def doctor_command(options: Options, name: str | None, engine_name: str | None, studies: Path, *, trust: bool) -> None:
     """Prints what there is to work with, and what would be tuned."""
     engine = wiring.engine_for(engine_name, options.pasted or tuple(options.binary[:1]), options.model)
     if name is not None:
-        definition = StudyFolder.existing(studies, name).definition()
+        folder = StudyFolder.existing(studies, name)
+        # The engine is asked what it knows: that runs it.
+        ask_before_running(folder, trust=trust)
+        definition = folder.definition()
     elif options.model or options.pasted:
         definition = define(engine, options, wiring.machine_cards().device_order())
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -16,6 +16,7 @@ from tuner import wiring
 from tuner.cli.notify import notifying
 from tuner.cli.progress import Progress
 from tuner.cli.reading import print_recommendations
+from tuner.cli.trust import ask_before_running
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, MissingFile, TunerError
 from tuner.domain.frozen import FrozenStudy
@@ -35,6 +36,10 @@ class RunOptions:
     """An hour of the clock, like 07:00."""
     notify: str | None = None
     """A URL; kept in no file."""
+    storage: str | None = field(default=None, repr=False)
+    """The address of the shared storage; its password is kept in no file."""
+    trust: bool = False
+    """Whether a study from somewhere else may run unasked."""
 
     def until_epoch(self, now: datetime) -> float | None:
         """When the run ends, in seconds since the epoch: the next time that the clock shows the hour."""
@@ -98,7 +103,7 @@ def init_command(options: Options, name: str | None, engine: str | None, studies
             f"The study {folder.name} exists already", where=str(folder.path), advice="choose another --name"
         )
     _check(definition)
-    folder.create(definition)
+    _create(folder, definition)
     typer.echo(f"wrote {folder.definition_path}\nedit it, then: {_continue_line(folder)}")
 
 
@@ -152,7 +157,16 @@ def _find_or_create(options: Options, name: str | None, engine: str | None, stud
     only_name = name is not None and not options.model and not options.pasted
     if only_name:
         assert name is not None
+        if options.storage is not None and not StudyFolder.in_(studies, name).exists():
+            # Not sealed: what another machine has asked is told before it runs here.
+            StudyFolder.in_(studies, name).create(wiring.shared_definition(options.storage, name))
         folder = StudyFolder.existing(studies, name)
+        if options.storage is not None and folder.definition().storage is None:
+            raise BadInput(
+                f"The study {name} lies in its own folder, not in a shared storage",
+                where=str(folder.path),
+                advice=f"leave --storage and {wiring.STORAGE_VARIABLE} out, or give a new one another --name",
+            )
         frozen_ones = options.beside_budget()
         if frozen_ones:
             raise BadInput(
@@ -175,8 +189,13 @@ def _find_or_create(options: Options, name: str | None, engine: str | None, stud
         _set_budget(folder, options)
         return folder
     _check(definition)
-    folder.create(definition)
+    _create(folder, definition)
     return folder
+
+
+def _create(folder: StudyFolder, definition: StudyDefinition) -> None:
+    folder.create(definition)
+    wiring.origin(folder).seal(wiring.this_user())
 
 
 def _check(definition: StudyDefinition) -> None:
@@ -194,8 +213,10 @@ def _set_budget(folder: StudyFolder, options: Options) -> None:
         "trim": options.trim,
         "sampler": options.sampler,
     }
-    changed = {name: value for name, value in given.items() if value is not None}
+    changed: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     definition = folder.definition()
+    if options.storage is not None and definition.storage is not None:
+        changed["storage"] = wiring.public_address(options.storage)
     if changed:
         folder.rewrite(checked({**definition.model_dump(), **changed}))
 
@@ -203,6 +224,7 @@ def _set_budget(folder: StudyFolder, options: Options) -> None:
 def _run(folder: StudyFolder, how: RunOptions) -> None:
     from tuner.study.run_study import run_study
 
+    ask_before_running(folder, trust=how.trust)
     _stop_in_order_when_asked()
     until = how.until_epoch(datetime.now().astimezone())
     try:
@@ -215,6 +237,7 @@ def _run(folder: StudyFolder, how: RunOptions) -> None:
                 side_by_side=how.side_by_side,
                 until=until,
                 after_crashes=how.after_crashes,
+                storage=how.storage,
             ) as kit,
         ):
             _say_what_is_done(progress, folder, kit.frozen)

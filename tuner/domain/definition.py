@@ -22,6 +22,8 @@ class StudyDefinition(BaseModel):
 
     schema_version: int = 1
     engine: str
+    storage: str | None = None
+    """The address of the storage that several machines share, without a password; None for a file of the study's."""
     binary: tuple[str, ...]
     """The engine's program; several make the binary itself a parameter."""
     model: tuple[str, ...]

@@ -6,6 +6,7 @@ TunerError
 ├── EngineNotFound    no engine binary, or one that does not run on this machine
 ├── UnknownFlag       the installed engine does not know a flag
 ├── StudyMismatch     the study was made on another machine, model or build
+├── NotTrusted        a study from somewhere else, and nobody to ask whether to run it
 ├── StudyBusy         another tuner is at work on this study
 ├── BaselineFailed    the command that everything is compared with does not run
 ├── DeviceGone        a device that the study was made with has vanished
@@ -60,6 +61,10 @@ class UnknownFlag(TunerError):
 
 class StudyMismatch(TunerError):
     """The study in the folder was made under other conditions than the present ones."""
+
+
+class NotTrusted(TunerError):
+    """The study was made by somebody else or somewhere else, and nobody has said yet that it may run here."""
 
 
 class StudyBusy(TunerError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from pydantic import BaseModel, ConfigDict
 
 from tuner.domain.configuration import Value
@@ -18,6 +20,8 @@ class FrozenStudy(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     schema_version: int = 1
+    made_by: str = ""
+    """Who made the study, as `user@host`; empty where that is not known."""
     study_id: str
     """Unique to this study: marks its processes, so that a later start finds what was left behind."""
     definition: StudyDefinition
@@ -42,11 +46,21 @@ class FrozenStudy(BaseModel):
     """Fingerprint of the texts that the tuner measures with: studies with other texts do not compare."""
 
     def differences(
-        self, machine: MachineFacts, engines: tuple[EngineFacts, ...], models: tuple[ModelFacts, ...]
+        self,
+        machine: MachineFacts,
+        engines: tuple[EngineFacts, ...],
+        models: tuple[ModelFacts, ...],
+        *,
+        same_host: bool = True,
     ) -> list[str]:
-        """What is different now from when the study was created, each in words; empty if nothing that matters is."""
+        """What is different now from when the study was created, each in words; empty if nothing that matters is.
+
+        Without `same_host` it is another machine that should be just like the first one.
+        """
         told: list[str] = []
         for name in ("host", "cpu", "physical_cores", "logical_cores", "memory_mib", "gpus"):
+            if name == "host" and not same_host:
+                continue
             before, now = getattr(self.machine, name), getattr(machine, name)
             if before != now and not (name == "memory_mib" and abs(before - now) < _SAME_MEMORY * before):
                 told.append(f"machine: {name.replace('_', ' ')} was {_shown(before)}, is {_shown(now)}")
@@ -56,6 +70,8 @@ class FrozenStudy(BaseModel):
             for card in machine.cards
             if card.key in drivers and drivers[card.key] != f"{card.name}, driver {card.driver}"
         ]
+        if not same_host:
+            told += _other_cards(self.machine, machine)
         for before_engine, now_engine in zip(self.engines, engines, strict=True):
             if before_engine.version != now_engine.version:
                 told.append(f"engine: {now_engine.binary} was {before_engine.version}, is {now_engine.version}")
@@ -66,6 +82,13 @@ class FrozenStudy(BaseModel):
                     f"is {now_model.name}, {now_model.size_bytes} bytes"
                 )
         return told
+
+
+def _other_cards(first: MachineFacts, machine: MachineFacts) -> list[str]:
+    """In what another machine's cards differ, place by place: each card has an id of its own."""
+    before, now = ([f"{card.name}, driver {card.driver}" for card in one.cards] for one in (first, machine))
+    pairs = zip_longest(before, now, fillvalue="none")
+    return [f"card {place}: was {old}, is {new}" for place, (old, new) in enumerate(pairs) if old != new]
 
 
 _SAME_MEMORY = 0.02

@@ -162,6 +162,12 @@ def _beginning_with(written: str, flags: FlagCatalogue) -> dict[str, FlagEntry]:
     }
 
 
+def listening(argv: Sequence[str], address: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with an address: `address` is flag -> value, for what the command does not say itself."""
+    said = {word.partition("=")[0] for word in argv}
+    return (*argv, *(word for flag, value in address.items() if flag not in said for word in (flag, value)))
+
+
 def _is_value(word: str) -> bool:
     return not word.startswith("-") or _is_number(word)
 

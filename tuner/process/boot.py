@@ -14,6 +14,9 @@ from tuner.process.family import is_alive
 BOOT_ID_VARIABLE = "TUNER_BOOT_ID"
 """A hook for tests: when set, its value is the boot id, so that a test can have the machine restart."""
 
+HOST_VARIABLE = "TUNER_HOST"
+"""A name for this machine where its own changes, as a container's does, or where two workers share one machine."""
+
 _LINUX_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 CLOCK_SLACK_S = 5.0
@@ -34,9 +37,14 @@ def boot_id() -> str:
         return f"booted-at-{round(psutil.boot_time() / 60) * 60}"
 
 
+def host_name() -> str:
+    """What this machine is called in records."""
+    return os.environ.get(HOST_VARIABLE) or socket.gethostname()
+
+
 def this_process() -> Owner:
     """The calling process, as the owner of what it records."""
-    return Owner(host=socket.gethostname(), boot_id=boot_id(), pid=os.getpid())
+    return Owner(host=host_name(), boot_id=boot_id(), pid=os.getpid())
 
 
 def owner_alive(owner: Owner, *, started_at: float | None = None) -> bool:
@@ -47,7 +55,7 @@ def owner_alive(owner: Owner, *, started_at: float | None = None) -> bool:
         started_at: when the record was begun, in seconds since the epoch. A process with this pid that started later
             cannot have written it. Without it only the look of the process tells that its pid was given to another.
     """
-    if (owner.host, owner.boot_id) != (socket.gethostname(), boot_id()):
+    if (owner.host, owner.boot_id) != (host_name(), boot_id()):
         return False
     try:
         process = psutil.Process(owner.pid)

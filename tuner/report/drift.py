@@ -1,8 +1,10 @@
 """The machine drifts: what the baseline, measured again and again during the search, says about the trials in between.
 
 Every anchor is a launch of the baseline. Its speeds over those of the study's first one are the machine's level at that
-time, one for prefill and one for decode. Between two anchors the level is interpolated. A difference that cells differ
-by among themselves is noise and not drift, and is corrected by less than it seems (as James and Stein shrink a mean).
+time, one for prefill and one for decode. Between two anchors the level is interpolated. Where several machines work on
+one study, each has its own anchors: how it differs from the first one is taken out like a drift. A difference that
+cells differ by among themselves is noise and not drift, and is corrected by less than it seems (as James and Stein
+shrink a mean).
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ _METRICS = ("prefill_tps", "decode_tps")
 
 @dataclass(frozen=True)
 class Level:
-    """How fast the machine was at one time, against the study's first baseline; logarithms of ratios."""
+    """How fast a machine was at one time, against the study's first baseline; logarithms of ratios."""
 
+    host: str
     at: float
     """Seconds since the epoch."""
     change: dict[str, float]
@@ -38,10 +41,12 @@ class Level:
 
 
 class Drift:
-    """The machine's level over time."""
+    """The level over time, of each machine."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        self._levels = sorted(levels, key=lambda level: level.at)
+        self._levels: dict[str, list[Level]] = {}
+        for level in sorted(levels, key=lambda level: level.at):
+            self._levels.setdefault(level.host, []).append(level)
 
     @classmethod
     def of(cls, searched: Sequence[TrialRecord], confirmed: Sequence[TrialRecord]) -> Drift:
@@ -51,47 +56,53 @@ class Drift:
         if baseline is None or baseline.measurement is None or not anchors:
             return cls([])
         still = dict.fromkeys(_METRICS, 0.0)
-        levels = [Level(_middle(baseline), still, dict.fromkeys(_METRICS, _LAUNCH_NOISE))]
+        levels = [Level(baseline.owner.host, _middle(baseline), still, dict.fromkeys(_METRICS, _LAUNCH_NOISE))]
         for anchor in anchors:
             if anchor.measurement is not None:
                 found = {metric: _change(metric, anchor.measurement, baseline.measurement) for metric in _METRICS}
                 change, noise = ({metric: pair[part] for metric, pair in found.items()} for part in (0, 1))
-                levels.append(Level(_middle(anchor), change, noise))
+                levels.append(Level(anchor.owner.host, _middle(anchor), change, noise))
         return cls(levels)
 
-    def at(self, moment: float, metric: str) -> float:
-        """The level at a time, interpolated: the logarithm of the machine's speed over that of the first baseline."""
-        if not self._levels:
+    def at(self, host: str, moment: float, metric: str) -> float:
+        """A machine's level at a time, interpolated: the logarithm of its speed over that of the first baseline.
+
+        0 for a machine that has not measured the baseline yet.
+        """
+        levels = self._levels.get(host)
+        if levels is None:
             return 0.0
-        place = bisect_right([level.at for level in self._levels], moment)
-        before, after = self._levels[max(0, place - 1)], self._levels[min(place, len(self._levels) - 1)]
+        place = bisect_right([level.at for level in levels], moment)
+        before, after = levels[max(0, place - 1)], levels[min(place, len(levels) - 1)]
         width = after.at - before.at
         share = min(1.0, max(0.0, (moment - before.at) / width)) if width > 0 else 0.0
         return (1 - share) * _shrunk(before, metric) + share * _shrunk(after, metric)
 
-    def last_step(self) -> dict[str, float]:
-        """Metric -> by what the latest anchor differs from the one before, where that is beyond the noise."""
-        if len(self._levels) < 2:
+    def last_step(self, host: str) -> dict[str, float]:
+        """Metric -> by what a machine's latest anchor differs from the one before, where that is beyond the noise."""
+        levels = self._levels.get(host, [])
+        if len(levels) < 2:
             return {}
-        before, now = self._levels[-2:]
+        before, now = levels[-2:]
         steps = {metric: now.change[metric] - before.change[metric] for metric in _METRICS}
         limits = {m: max(_LEAST_STEP, _BEYOND_NOISE * math.hypot(now.noise[m], before.noise[m])) for m in _METRICS}
         return {metric: step for metric, step in steps.items() if abs(step) > limits[metric]}
 
-    def last_interval(self) -> tuple[float, float]:
-        """When the last two anchors were measured: what was measured in between is what a step has touched."""
-        return self._levels[-2].at, self._levels[-1].at
+    def last_interval(self, host: str) -> tuple[float, float]:
+        """When a machine's last two anchors were measured: what it measured in between is what a step has touched."""
+        before, now = self._levels[host][-2:]
+        return before.at, now.at
 
     def corrected(self, record: TrialRecord) -> TrialRecord:
         """The record with the speeds it would have had when the study began."""
         if not self._levels or record.measurement is None:
             return record
-        cells = tuple(self.corrected_cells(record.measurement.cells, _middle(record)))
+        cells = tuple(self.corrected_cells(record.measurement.cells, record.owner.host, _middle(record)))
         return record.model_copy(update={"measurement": record.measurement.model_copy(update={"cells": cells})})
 
-    def corrected_cells(self, cells: Sequence[CellResult], moment: float) -> list[CellResult]:
-        """The same for cells that were measured at a time, in seconds since the epoch."""
-        factor = {metric: math.exp(-self.at(moment, metric)) for metric in _METRICS}
+    def corrected_cells(self, cells: Sequence[CellResult], host: str, moment: float) -> list[CellResult]:
+        """The same for cells that a machine measured at a time, in seconds since the epoch."""
+        factor = {metric: math.exp(-self.at(host, moment, metric)) for metric in _METRICS}
         return [
             result.model_copy(
                 update={

@@ -11,7 +11,7 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.profile import Profile
 from tuner.domain.record import Stage, TrialRecord
 from tuner.domain.verdict import Outcome
-from tuner.report.drift import levelled
+from tuner.report.drift import Drift, levelled
 from tuner.report.gain import gain, outlying
 from tuner.report.selection import baseline_of, candidates
 
@@ -76,6 +76,8 @@ class Evidence:
     """The launches of winners without some of their flags, however they ended."""
     sessions: dict[int, int]
     """Number of a launch of the confirm stage -> its session."""
+    levels: Drift
+    """What several machines differ by; nothing where there is one, which is compared as it measured."""
 
     @classmethod
     def of(
@@ -91,7 +93,9 @@ class Evidence:
         measured = [r for r in launches if r.verdict and r.verdict.feasible and r.measurement]
         trims = [r for r in launches if r.stage is Stage.TRIM and r.verdict is not None]
         level = levelled(sound, confirmed)
-        return cls(frozen, sound, level, baseline, measured, trims, _sessions(searched, launches))
+        hosts = {record.owner.host for record in (*searched, *confirmed)}
+        levels = Drift.of(searched, confirmed) if len(hosts) > 1 else Drift([])
+        return cls(frozen, sound, level, baseline, measured, trims, _sessions(searched, launches), levels)
 
     @property
     def comparisons(self) -> int:
@@ -157,7 +161,8 @@ class Evidence:
         return [
             Launched(record, score, self._session(record))
             for record in records
-            if record.measurement is not None and (score := profile.log_score(record.measurement, depths)) is not None
+            if (measurement := self.levels.corrected(record).measurement) is not None
+            and (score := profile.log_score(measurement, depths)) is not None
         ]
 
     def _session(self, record: TrialRecord) -> int:
@@ -165,13 +170,20 @@ class Evidence:
 
 
 def _sessions(searched: Sequence[TrialRecord], launches: Sequence[TrialRecord]) -> dict[int, int]:
-    """Number of each launch -> the session it belongs to: a search or a long pause in between begins another one."""
+    """Number of each launch -> the session it belongs to: a search or a long pause in between begins another one.
+
+    Every machine has sessions of its own: what all launches on it have in common is taken out of the comparison.
+    """
     found: dict[int, int] = {}
     session, before = 0, None
-    for record in sorted(launches, key=lambda one: one.started_at):
+    for record in sorted(launches, key=lambda one: (one.owner.host, one.started_at)):
         if before is not None and (
-            record.started_at - (before.finished_at or before.started_at) > _SESSION_S
-            or any(before.started_at < one.started_at < record.started_at for one in searched)
+            record.owner.host != before.owner.host
+            or record.started_at - (before.finished_at or before.started_at) > _SESSION_S
+            or any(
+                one.owner.host == record.owner.host and before.started_at < one.started_at < record.started_at
+                for one in searched
+            )
         ):
             session += 1
         found[record.number] = session

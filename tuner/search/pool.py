@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
+import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ OBJECTIVES = ("prefill_tps", "decode_tps", "context_tokens")
 """The raw metrics that the study maximises together. Profiles are computed from stored trials, never searched alone."""
 
 _ORIGIN = "origin"
+_TOKEN = "token"
+"""Tells a trial that was just added from those that others add."""
 _PATIENCE = 20
 """Proposals in a row that may be known already before random ones are drawn instead."""
 
@@ -86,12 +89,18 @@ class TrialPool:
     """All trials of one study, in one Optuna storage."""
 
     def __init__(
-        self, storage: optuna.storages.BaseStorage, name: str, space: SearchSpace, sampler: SamplerFactory = tpe
+        self,
+        storage: optuna.storages.BaseStorage,
+        name: str,
+        space: SearchSpace,
+        sampler: SamplerFactory = tpe,
+        prefix: str = "",
     ) -> None:
+        """`prefix` stands before the names of the Optuna studies, in a storage that holds several studies."""
         self._space = space
         self._distributions = distributions(space)
-        self._search = _open(storage, "search", len(OBJECTIVES))
-        self._confirm = _open(storage, "confirm", 1)
+        self._search = _open(storage, f"{prefix}search", len(OBJECTIVES))
+        self._confirm = _open(storage, f"{prefix}confirm", 1)
         # A sampler seeded alike after every start would propose its first trials again.
         told = len(self._search.get_trials(deepcopy=False))
         seed = int.from_bytes(hashlib.sha256(f"{name} {told}".encode()).digest()[:4], "big")
@@ -151,7 +160,7 @@ class TrialPool:
             # A baseline that failed is asked for again; that a kill can put it in the queue twice must not show.
             is_baseline = trial.user_attrs.get(_ORIGIN) == BASELINE_NOTE
             is_wanted = not baseline_known if is_baseline else self._is_wanted(configuration, known, crashed)
-            if not is_wanted:
+            if not is_wanted or (not is_baseline and self._is_taken(trial.number, configuration)):
                 self._search.tell(trial, state=TrialState.FAIL)
                 continue
             self._asked[trial.number] = trial
@@ -161,6 +170,18 @@ class TrialPool:
             return None
         self._search.enqueue_trial(params)
         return self.ask()
+
+    def _is_taken(self, number: int, configuration: Configuration) -> bool:
+        """Whether an earlier trial has this configuration: another machine may have asked for it at the same time.
+
+        The storage gives numbers one after the other, so that exactly one of two gives way.
+        """
+        for other in self._search.get_trials(deepcopy=False):
+            if other.number < number and other.state is not TrialState.FAIL:
+                values = from_optuna(self._space, other.system_attrs.get("fixed_params", other.params))
+                if complete(self._space, values).fingerprint == configuration.fingerprint:
+                    return True
+        return False
 
     def _draw(self, known: set[str], crashed: Sequence[Configuration]) -> dict[str, Value] | None:
         """What the sampler proposes next, as Optuna's parameters; random values when it only repeats itself."""
@@ -185,7 +206,7 @@ class TrialPool:
         for trial in self._search.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)):
             if trial.number not in self._drafted:
                 self._drafted.add(trial.number)
-                self._draft.add_trial(trial)
+                self._draft.add_trial(_in_order(trial))
 
     def _is_wanted(self, configuration: Configuration, known: set[str], crashed: Sequence[Configuration]) -> bool:
         return configuration.fingerprint not in known and not self._is_ruled_out(configuration, crashed)
@@ -203,9 +224,14 @@ class TrialPool:
         """A number for a configuration that nobody asked for, measured on another one's launch."""
         params = to_optuna(self._space, configuration.values)
         known = {name: self._distributions[name] for name in params}
-        before = len(self._search.get_trials(deepcopy=False))
-        self._search.add_trial(optuna.trial.create_trial(state=TrialState.RUNNING, params=params, distributions=known))
-        return before
+        token = uuid.uuid4().hex
+        self._search.add_trial(
+            optuna.trial.create_trial(
+                state=TrialState.RUNNING, params=params, distributions=known, user_attrs={_TOKEN: token}
+            )
+        )
+        trials = self._search.get_trials(deepcopy=False)
+        return next(trial.number for trial in reversed(trials) if trial.user_attrs.get(_TOKEN) == token)
 
     def save(self, record: TrialRecord, *, confirm: bool = False) -> None:
         """Makes the record durable. It can be saved again as long as its trial is open."""
@@ -248,14 +274,26 @@ class TrialPool:
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         return [parsed(text) for text in _record_texts(running)]
 
-    def drop_unrecorded(self) -> None:
-        """Puts back what was asked but killed before its record was written, and closes it."""
+    def leads(self) -> bool:
+        """Whether this process measures the study's baseline: always, it is alone."""
+        return True
+
+    def closed(self, number: int, *, confirm: bool = False) -> TrialRecord | None:
+        """The record of a trial that was closed; None while it is open."""
+        trial = (self._confirm if confirm else self._search).get_trials(deepcopy=False)[number]
+        return parsed(trial.user_attrs[RECORD]) if trial.state.is_finished() and RECORD in trial.user_attrs else None
+
+    def drop_unrecorded(self, is_abandoned: Callable[[bool, int], bool] = lambda *_: True) -> None:
+        """Puts back what was asked but killed before its record was written, and closes it.
+
+        `is_abandoned` tells from whether it is a re-measurement, and from its number, whether nobody will write one.
+        """
         for trial in self._search.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if RECORD not in trial.user_attrs:
+            if RECORD not in trial.user_attrs and is_abandoned(False, trial.number):
                 self._enqueue_again(trial)
                 self._search.tell(trial.number, state=TrialState.FAIL)
         for trial in self._confirm.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if RECORD not in trial.user_attrs:
+            if RECORD not in trial.user_attrs and is_abandoned(True, trial.number):
                 self._confirm.tell(trial.number, state=TrialState.FAIL)
 
     def _enqueue_again(self, trial: FrozenTrial) -> None:
@@ -295,6 +333,21 @@ def _set_constraints(trial: Trial, missed: Mapping[str, float]) -> None:
         warnings.simplefilter("ignore")
         for name in CONSTRAINTS:
             trial.set_constraint(name, missed.get(name, 0.0))
+
+
+def _in_order(trial: FrozenTrial) -> FrozenTrial:
+    """The trial with its constraints in the order of `CONSTRAINTS`: a database server tells them in any order, and
+    samplers tell them apart by their place.
+    """
+    known = trial.constraints
+    return optuna.trial.create_trial(
+        state=trial.state,
+        values=trial.values,
+        params=trial.params,
+        distributions=trial.distributions,
+        user_attrs=trial.user_attrs,
+        constraints={name: known[name] for name in CONSTRAINTS if name in known},
+    )
 
 
 def _open(storage: optuna.storages.BaseStorage, name: str, objectives: int) -> optuna.Study:

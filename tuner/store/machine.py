@@ -15,11 +15,16 @@ from tuner.domain.gpu import GpuIdentity
 from tuner.store.memory_limit import usable_memory_mib
 
 
-def machine_facts(devices: Sequence[Device], boot_id: str, cards: Sequence[GpuIdentity] = ()) -> MachineFacts:
-    """What this machine is. Cores are those this process may run on, as in a container."""
+def machine_facts(
+    devices: Sequence[Device], boot_id: str, cards: Sequence[GpuIdentity] = (), host: str | None = None
+) -> MachineFacts:
+    """What this machine is, under its own name unless another `host` is given.
+
+    Cores are those this process may run on, as in a container.
+    """
     logical = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count() or 1
     return MachineFacts(
-        host=socket.gethostname(),
+        host=host or socket.gethostname(),
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu_name(),
         physical_cores=min(psutil.cpu_count(logical=False) or logical, logical),

@@ -12,6 +12,7 @@ from tuner.domain.toml_text import parse_toml
 _COMMENTS = {
     "schema_version": "Written by the tuner. Edit before the first run; afterwards the study is frozen.",
     "engine": "The adapter: a module of tuner/engines.",
+    "storage": "The storage that several machines share, without its password; not set: study.db beside this file.",
     "binary": "The engine's program. Several make the build itself a parameter.",
     "model": "The model file. Several make the file itself a parameter.",
     "space": "A search space file of your own instead of the one that comes with the tuner.",

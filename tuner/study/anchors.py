@@ -21,6 +21,8 @@ from tuner.study.run_trial import run_trial
 
 _COOLING_S = 60.0
 """Most of the heat of a chip and its cooler is gone by then; that of a closed case stays, and is no accident."""
+_TRIES = 2
+"""A machine on which the baseline does not run so often goes on without an anchor."""
 _REMEASURED = 3
 """At most so many trials are measured again after one step: those that may win most."""
 
@@ -34,7 +36,7 @@ def keep_anchor(kit: Kit, baseline: TrialRecord) -> None:
     """Measures the baseline again if that is due, and what has become doubtful by what it shows."""
     if not is_due(kit, baseline) or not _measure(kit, baseline, baseline):
         return
-    step = _drift(kit).last_step()
+    step = _drift(kit).last_step(kit.frozen.machine.host)
     if not step:
         return
     touched = _touched(kit, max(map(abs, step.values())))
@@ -50,18 +52,24 @@ def keep_anchor(kit: Kit, baseline: TrialRecord) -> None:
 
 
 def is_due(kit: Kit, baseline: TrialRecord) -> bool:
-    """Whether enough was launched, and enough time went by, since the baseline was last measured.
+    """Whether enough was launched here, and enough time went by, since the baseline was last measured.
 
-    After a long pause it is due at once: the machine may be another one by now.
+    After a long pause it is due at once: the machine may be another one by now. So it is on a machine that has not
+    measured the baseline yet: its figures could not be compared with the others'.
     """
+    host = kit.frozen.machine.host
+    anchors = [r for r in kit.pool.records(confirm=True) if r.stage is Stage.ANCHOR and r.owner.host == host]
+    if baseline.owner.host != host and not any(r.verdict is not None and r.verdict.feasible for r in anchors):
+        failed = sum(1 for r in anchors if r.verdict is not None and r.verdict.outcome is not Outcome.INTERRUPTED)
+        return failed < _TRIES
     if is_small(kit.frozen.definition):
         return False
-    anchors = [r for r in kit.pool.records(confirm=True) if r.stage is Stage.ANCHOR]
     if any(r.verdict is not None and r.verdict.outcome is Outcome.HOST_CRASH for r in anchors):
         return False
     finished = [r for r in anchors if r.verdict is not None and r.verdict.outcome is not Outcome.INTERRUPTED]
-    last = max([baseline.started_at, *(r.started_at for r in finished)])
-    loaded = [r for r in kit.pool.records() if r.verdict is not None and r.verdict.outcome.was_loaded]
+    last = max(r.started_at for r in (baseline, *finished) if r.owner.host == host)
+    here = [r for r in kit.pool.records() if r.owner.host == host]
+    loaded = [r for r in here if r.verdict is not None and r.verdict.outcome.was_loaded]
     since = sum(1 for record in loaded if record.started_at > last)
     now = time.time()
     ended = max((r.finished_at or r.started_at for r in (*loaded, *finished)), default=now)
@@ -86,14 +94,16 @@ def _measure(kit: Kit, baseline: TrialRecord, what: TrialRecord) -> bool:
 
 def _touched(kit: Kit, step: float) -> list[TrialRecord]:
     """The trials between the last two anchors that would be the best of a profile if the step were all theirs."""
-    since, until = _drift(kit).last_interval()
+    host = kit.frozen.machine.host
+    since, until = _drift(kit).last_interval(host)
     gaps: dict[int, float] = {}
     records = compared(kit)
     for profile in kit.frozen.profiles:
         ranked = candidates(profile, kit.frozen, records)
         for score, record in ranked:
             gap = ranked[0][0] - score
-            if not record.is_baseline and since < record.started_at < until and gap <= step:
+            here = record.owner.host == host and since < record.started_at < until
+            if here and not record.is_baseline and gap <= step:
                 gaps[record.number] = min(gap, gaps.get(record.number, gap))
     nearest = sorted(gaps, key=lambda number: gaps[number])[:_REMEASURED]
     return [record for number in nearest for record in records if record.number == number]

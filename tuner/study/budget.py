@@ -64,7 +64,11 @@ class Budget:
         hours = definition.hours
         if hours is None and definition.trials is None and until_s is None:
             hours = DEFAULT_HOURS
-        used_s = sum(record.seconds or 0.0 for record in (*searched, *confirmed))
+        # Of machines that share a study the one that has worked most: the hours are those of the night.
+        by_host: dict[str, float] = {}
+        for record in (*searched, *confirmed):
+            by_host[record.owner.host] = by_host.get(record.owner.host, 0.0) + (record.seconds or 0.0)
+        used_s = max(by_host.values(), default=0.0)
         limits = [] if hours is None else [hours * 3600]
         limits += [] if until_s is None else [used_s + max(0.0, until_s)]
         measured = [r for r in searched if r.verdict is not None and r.verdict.outcome is Outcome.OK]

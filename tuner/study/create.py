@@ -45,6 +45,8 @@ class Sources:
     cards: Cards
     winners: Callable[[str], list[Seed]]
     """The folder of an earlier study -> what it recommends."""
+    user: str = ""
+    """Who asks, as `user@host`."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     searched = {name: spellings for name, spellings in searchable.items() if name in space.by_name}
     pasted = engine.understand(definition.pasted or (), flags, searched)
     return FrozenStudy(
+        made_by=sources.user,
         study_id=uuid.uuid4().hex[:12],
         tuner_version=__version__,
         texts=fingerprint(),

@@ -48,13 +48,15 @@ class Options:
     from_studies: Sequence[Path] = ()
     fixed: str = ""
     env: Sequence[str] = ()
+    storage: str | None = field(default=None, repr=False)
+    """The address of a storage that several machines share; there may be a password in it."""
     pasted: Sequence[str] = field(default=())
     """The words after `--`: the command that the user runs today."""
 
     def beside_budget(self) -> list[str]:
         """The options that were given, but for the budget: what an existing study does not take."""
         spelled = {"profiles": "--profile", "profiles_file": "--profiles", "from_studies": "--from"}
-        budget = {"hours", "trials", "confirm_rounds", "confirm_most", "trim", "sampler"}
+        budget = {"hours", "trials", "confirm_rounds", "confirm_most", "trim", "sampler", "storage"}
         given = [each.name for each in fields(self) if each.name not in budget and getattr(self, each.name)]
         return [spelled.get(name) or f"--{name.replace('_', '-')}" for name in given]
 
@@ -97,6 +99,7 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
     return checked(
         {
             "engine": engine.name,
+            "storage": _public(options.storage),
             "binary": tuple(binaries),
             "model": tuple(_absolute_path(path) for path in found),
             "space": _absolute_path(options.space) if options.space else None,
@@ -113,6 +116,15 @@ def define(engine: Engine, options: Options, device_order: Mapping[str, str]) ->
             **{name: value for name, value in given.items() if value is not None},
         }
     )
+
+
+def _public(address: str | None) -> str | None:
+    if address is None:
+        return None
+    # Imported late: only what needs a shared storage waits for it.
+    from tuner.search.shared_storage import public_form
+
+    return public_form(address)
 
 
 def checked(values: Mapping[str, object]) -> StudyDefinition:

@@ -61,7 +61,7 @@ class Hopeless:
     def __call__(self, cells: Sequence[CellResult]) -> str | None:
         """Why the rest need not be measured, or None."""
         if self._drift is not None:
-            cells = self._drift.corrected_cells(cells, time.time())
+            cells = self._drift.corrected_cells(cells, self._frozen.machine.host, time.time())
         missing = len(self._frozen.workload.cells) - len(cells)
         if not missing or self._best_objectives is None or len(self._best_scores) < len(self._frozen.profiles):
             return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from tuner.study.budget import Budget
 from tuner.study.kit import Kit
+from tuner.study.settle import close_abandoned
 
 _LOOK_S = 1.0
+_LOOK_AT_OTHERS_S = 2.0
 
 
 def budget_now(kit: Kit) -> Budget:
@@ -24,3 +27,13 @@ def wait_while_paused(kit: Kit) -> None:
     while kit.is_paused():
         time.sleep(_LOOK_S)
     kit.observer.note("the pause is over")
+
+
+def wait_for_others(kit: Kit, lacks: Callable[[], bool], what: str) -> None:
+    """Returns at once unless another machine measures what is lacking. What a dead one left is taken over meanwhile."""
+    if not lacks():
+        return
+    kit.observer.note(f"waiting for other machines: {what}")
+    while lacks():
+        time.sleep(_LOOK_AT_OTHERS_S)
+        close_abandoned(kit)

@@ -29,7 +29,7 @@ def precision_of(kit: Kit, launch: Launch) -> Precision:
         return Precision(least=least, most=most)
     workload, searched, again = kit.frozen.workload, kit.pool.records(), kit.pool.records(confirm=True)
     # What the best one would do on the machine as it is now.
-    near_best = _NEAR_BEST * math.exp(Drift.of(searched, again).at(time.time(), "decode_tps"))
+    near_best = _NEAR_BEST * math.exp(Drift.of(searched, again).at(kit.frozen.machine.host, time.time(), "decode_tps"))
     records = levelled(searched, again)
     measured = [r.measurement for r in records if r.verdict and r.verdict.feasible and r.measurement is not None]
     deepest = workload.depths[-1] if len(workload.depths) > 1 else None

@@ -166,9 +166,13 @@ class Pool(Protocol):
 
     def records(self, *, confirm: bool = False) -> list[TrialRecord]: ...
 
-    def untold(self, *, confirm: bool = False) -> list[TrialRecord]: ...
+    def untold(self, *, confirm: bool = False) -> list[TrialRecord]:
+        """The open records that nobody runs any more. Called while this process runs none itself."""
 
     def drop_unrecorded(self) -> None: ...
+
+    def leads(self) -> bool:
+        """Whether this process does what one alone must do: always, unless several machines share the study."""
 
 
 class Process(Protocol):

@@ -11,14 +11,14 @@ from tuner.domain.verdict import Outcome
 from tuner.report.selection import baseline_of, candidates, finalists, most_finalists
 from tuner.study.anchors import compared, keep_anchor
 from tuner.study.confirm import confirm
-from tuner.study.intermission import budget_now, wait_while_paused
+from tuner.study.intermission import budget_now, wait_for_others, wait_while_paused
 from tuner.study.kit import Kit
 from tuner.study.launch import Launch
 from tuner.study.machine_state import warnings
 from tuner.study.precision import cells_told
 from tuner.study.repairs import enqueue_repairs
 from tuner.study.run_trial import run_trial
-from tuner.study.settle import settle
+from tuner.study.settle import close_abandoned, settle
 from tuner.study.trim import trim
 
 _MISFITS_IN_A_ROW = 100
@@ -39,11 +39,18 @@ def run_study(kit: Kit) -> None:
         baseline = _measure_baseline(kit)
         _enqueue_seeds(kit, baseline)
         _search(kit, baseline)
+        # What they are measuring may be among the finalists.
+        open_ones = {record.number for record in kit.pool.records() if record.verdict is None}
+        wait_for_others(kit, lambda: _any_open(kit, open_ones), "their last trials")
         confirm(kit)
-        if kit.frozen.definition.trim:
+        if kit.frozen.definition.trim and kit.pool.leads():
             trim(kit)
     finally:
         _restore_power(kit)
+
+
+def _any_open(kit: Kit, numbers: set[int]) -> bool:
+    return any(record.verdict is None and record.number in numbers for record in kit.pool.records())
 
 
 def _restore_power(kit: Kit) -> None:
@@ -54,6 +61,7 @@ def _restore_power(kit: Kit) -> None:
 
 def _measure_baseline(kit: Kit) -> TrialRecord:
     """The measured baseline, from the records or from a launch. A baseline that failed earlier is tried again."""
+    wait_for_others(kit, lambda: not kit.pool.leads() and baseline_of(kit.pool.records()) is None, "the baseline")
     known = baseline_of(kit.pool.records())
     if known is not None and known.verdict is not None and known.verdict.outcome is Outcome.OK:
         return known
@@ -113,6 +121,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
     told: set[str] = set()
     while True:
         wait_while_paused(kit)
+        close_abandoned(kit)
         now = budget_now(kit)
         expected = [baseline, *finalists(kit.frozen, compared(kit), most_finalists(kit.frozen))]
         if not now.search_goes_on(expected):

