@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -50,3 +51,11 @@ def outliers(values: Sequence[float]) -> list[int]:
     limit = _FAR * max(_NORMAL_MAD * median(deviations), _LEAST_DEVIATION * abs(middle))
     far = [place for place, deviation in enumerate(deviations) if deviation > limit]
     return far if len(far) <= max(1, len(values) // 4) else []
+
+
+def geometric_mean(values: Sequence[float | None]) -> float | None:
+    """The geometric mean of values above zero; None where one is missing or there is none."""
+    known = [value for value in values if value is not None and value > 0]
+    if not known or len(known) < len(values):
+        return None
+    return math.exp(sum(map(math.log, known)) / len(known))
