@@ -220,7 +220,8 @@ def many_trials(records: Records, count: int) -> Records:
         of = records.searched[len(made) % len(records.searched)]
         seconds = made[-1].finished_at or 0.0
         update: dict[str, object] = {
-            "number": len(made), "stage": Stage.SEARCH, "note": "", "started_at": seconds, "finished_at": seconds + 80.0,
+            "number": len(made), "stage": Stage.SEARCH, "note": "",
+            "started_at": seconds, "finished_at": seconds + 80.0,
             "folder": f"trials/{len(made):04d}",
             "configuration": Configuration(values={**of.configuration.values, "copy": len(made)}),
         }  # fmt: skip
@@ -233,4 +234,3 @@ def many_trials(records: Records, count: int) -> Records:
             update["measurement"] = of.measurement.model_copy(update={"cells": cells})
         made.append(of.model_copy(update=update))
     return Records(records.frozen, made, records.confirmed)
-

@@ -49,8 +49,8 @@ def method_section(source: Source) -> Section:
     anchors = sum(1 for record in source.confirmed if record.stage is Stage.ANCHOR)
     items: list[Text] = [
         (
-            "Each trial starts the real server with exactly the printed flags (port, name and log settings aside), sends requests over HTTP, "
-            "and stops it. Nothing is taken from a benchmark program.",
+            "Each trial starts the real server with exactly the printed flags (port, name and log settings aside), "
+            "sends requests over HTTP, and stops it. Nothing is taken from a benchmark program.",
         ),
         (
             f"Kinds of text: {', '.join(contents)}. At depths of {', '.join(map(str, workload.depths))} tokens, ",
@@ -58,21 +58,22 @@ def method_section(source: Source) -> Section:
             f" tokens an answer. Sampling: {workload.sampling}.",
         ),
         (
-            "Prefill is the time for a prompt that no cache can know, which the server confirms. Decode is the tokens after the first, by the "
-            "server's own timings, held against the client's clock.",
+            "Prefill is the time for a prompt that no cache can know, which the server confirms. Decode is the tokens "
+            "after the first, by the server's own timings, held against the client's clock.",
         ),
         (
-            "A profile weighs prefill, decode and context as its user would; its score is the weighted mean of the logarithms, told as a ratio: "
-            "1.42x means that the work is done 1.42 times as fast.",
+            "A profile weighs prefill, decode and context as its user would; its score is the weighted mean of the "
+            "logarithms, told as a ratio: 1.42x means that the work is done 1.42 times as fast.",
         ),
         (
-            "The search only proposes. The best configurations and the baseline are then launched again in turn, and the gain that is told comes "
-            "from those launches alone. Its interval counts the spread between launches and holds for all profiles together in 95 of 100 "
-            "studies. Where it contains 1, that is told as no measurable difference, and the baseline is kept.",
+            "The search only proposes. The best configurations and the baseline are then launched again in turn, and "
+            "the gain that is told comes from those launches alone. Its interval counts the spread between launches "
+            "and holds for all profiles together in 95 of 100 studies. Where it contains 1, that is told as no "
+            "measurable difference, and the baseline is kept.",
         ),
         (
-            "Answers are held against the baseline's: known questions, facts hidden in the deep text, the probabilities of the first answer "
-            "token. What answers wrongly is never recommended, however fast.",
+            "Answers are held against the baseline's: known questions, facts hidden in the deep text, the "
+            "probabilities of the first answer token. What answers wrongly is never recommended, however fast.",
         ),
     ]
     if anchors:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from tuner.report.page.sheet import Sheet, text_width
 
+_LOG_STEPS = ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5, 8), (1, 2, 5), (1, 3), (1,))
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -28,8 +30,13 @@ class Scale:
     def ticks(self, most: int) -> list[float]:
         """Round values inside the scale, not more than about `most`."""
         if self.log and self.high / self.low > 4:
-            found = [m * 10.0**e for e in range(-3, 8) for m in (1, 2, 5) if self.low <= m * 10.0**e <= self.high]
-            return found if len(found) <= most else [t for t in found if str(int(t) or t)[0] == "1"] or found[::2]
+            decades = range(-4, 9)
+            found: list[float] = []
+            for steps in _LOG_STEPS:
+                found = [m * 10.0**e for e in decades for m in steps if self.low <= m * 10.0**e <= self.high]
+                if len(found) <= most:
+                    break
+            return found
         step = _round_step((self.high - self.low) / max(1, most))
         first = math.ceil(self.low / step - 1e-9)
         return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
@@ -49,22 +56,17 @@ def spanning(
     return Scale(low - room if low < 0 or low > room else max(0.0, low - room), high + room, start, end)
 
 
-def frame(
-    sheet: Sheet, x: Scale, y: Scale, *, x_label: str, y_label: str, x_told: Callable[[float], str] = lambda v: f"{v:g}",
-    y_told: Callable[[float], str] = lambda v: f"{v:g}", y_ticks: int = 5, x_ticks: int | None = None,
-) -> None:  # fmt: skip
+def frame(sheet: Sheet, x: Scale, y: Scale, *, x_label: str, y_label: str) -> None:
     """Grid, ticks and labels. Room for them must be left: 34 pixels below, some above for the y axis' label."""
-    for tick in y.ticks(y_ticks):
+    for tick in y.ticks(5):
         at = y.at(tick)
         sheet.line(x.start, at, x.end, at, "grid")
-        sheet.text(x.start - 6, at + 4, y_told(tick), "muted", anchor="end", size=11)
-    most = x_ticks or max(3, int((x.end - x.start) / 90))
-    for tick in x.ticks(most):
+        sheet.text(x.start - 6, at + 4, f"{tick:g}", "muted", anchor="end", size=11)
+    for tick in x.ticks(max(3, int((x.end - x.start) / 90))):
         at = x.at(tick)
         sheet.line(at, y.start, at, y.start + 4, "axis")
-        half = text_width(x_told(tick), 11) / 2
-        if at + half <= sheet.width:
-            sheet.text(at, y.start + 16, x_told(tick), "muted", anchor="middle", size=11)
+        if at + text_width(f"{tick:g}", 11) / 2 <= sheet.width:
+            sheet.text(at, y.start + 16, f"{tick:g}", "muted", anchor="middle", size=11)
     sheet.line(x.start, y.start, x.end, y.start, "axis")
     sheet.text((x.start + x.end) / 2, y.start + 32, x_label, "muted", anchor="middle", size=11)
     sheet.text(0, y.end - 8, y_label, "muted", size=11)

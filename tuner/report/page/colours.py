@@ -37,7 +37,8 @@ DARK = {
     "s5": "#ff8fb0",
 }
 SERIES = ("s1", "s2", "s3", "s4", "s5")
-MARKS = ("circle", "square", "triangle", "diamond", "pentagon")
+MARKS = ("circle", "triangle", "diamond", "pentagon")
+"""Of the series; the square is the baseline's."""
 
 
 def variable(name: str) -> str:

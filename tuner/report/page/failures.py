@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.report.page.document import Block, Code, Section, Table, Text, paragraph
-from tuner.report.page.figures import count
+from tuner.report.page.figures import count, counted
 from tuner.report.page.source import Source, label_of, outcome_of, title_of
 
 _EXAMPLES = 4
@@ -25,8 +25,9 @@ def failures_section(source: Source) -> Section:
     failed = [r for r in launches if r.verdict is not None and not r.verdict.feasible]
     open_ones = sum(1 for r in launches if r.verdict is None)
     ran = [r for r in launches if r.verdict is not None and r.verdict.feasible]
-    told: Text = (count(len(launches)), " trials in all, of which ", count(len(ran)), " worked as asked")
-    blocks: list[Block] = [paragraph(*told, "." if not open_ones else f"; {open_ones} not finished.")]
+    worked: Text = (count(len(ran)), " worked as asked") if failed or open_ones else ("all worked as asked",)
+    rest = f"; {open_ones} not finished." if open_ones else "."
+    blocks: list[Block] = [paragraph(f"Of {counted(len(launches), 'trial')} ", *worked, rest)]
     if failed:
         blocks.append(_table(source, failed, ran))
     return Section("failures", "What did not work, and why", blocks)

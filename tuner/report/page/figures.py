@@ -65,6 +65,11 @@ def count(value: int) -> Number:
     return Number(float(value), str(value))
 
 
+def counted(value: int, noun: str, plural: str = "s") -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{value} {noun}{'' if value == 1 else plural}"
+
+
 def speed_digits(value: float | None) -> int:
     """Digits after the point of a speed in tokens a second."""
     return 1 if value is not None and value < 200 else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.report.page.document import Block, Card, Cards, Code, Items, Section, Table, Text
-from tuner.report.page.figures import UNKNOWN, Figures, interval, joined, with_unit
+from tuner.report.page.figures import UNKNOWN, Figures, counted, interval, joined, with_unit
 from tuner.report.page.gains import gains_picture
 from tuner.report.page.source import Source
 from tuner.report.recommendation import Recommendation
@@ -52,7 +52,7 @@ def _headline(recommendation: Recommendation, figures: Figures) -> tuple[Text, s
     assert ratio is not None
     if gain.low is None or gain.high is None or ends is None:
         return (ratio, "x baseline"), "same", ("not confirmed: launched once, which may be luck",)
-    without = f"; {gain.outliers} outlying launches left out" if gain.outliers else ""
+    without = f"; {counted(gain.outliers, 'outlying launch', 'es')} left out" if gain.outliers else ""
     seen: Text = (ratio, "x baseline (", *ends, without, ")")
     if gain.low <= 1 <= gain.high:
         kept = "keep the baseline. The best candidate: " if recommendation.is_baseline else ""
@@ -61,39 +61,53 @@ def _headline(recommendation: Recommendation, figures: Figures) -> tuple[Text, s
         return ("Keep the baseline",), "same", ("the best candidate is slower: ", *seen)
     launches = figures.number("launches")
     assert launches is not None
-    return (ratio, "x baseline"), "better", ("between ", *ends, without, ", from ", launches, " launches of it")
+    return (ratio, "x baseline"), "better", (*ends, ", from ", launches, " launches of it", without)
 
 
 def _quality(metrics: Figures, recommendation: Recommendation) -> Text:
     quality = metrics.at("quality")
     if quality.told is None:
         return ("nothing: it is the baseline",) if recommendation.is_baseline else ("not checked",)
-    parts: list[Text] = []
-    for key, where in (("alone", "alone"), ("deep", "deep")):
-        nats = quality.number(key, "kl_nats", digits=3)
-        if nats is not None:
-            noise = ", no more than noise" if nats.value < _NOISE_NATS else ""
-            parts.append((*with_unit(nats, "nats"), f" from the baseline {where}{noise}"))
-        asked, right = quality.number(key, "known_asked"), quality.number(key, "known_right")
-        if asked is not None and right is not None and asked.value:
-            parts.append((right, " of ", asked, f" known answers {where}"))
+    depth = quality.at("depth_tokens").told
+    places = [
+        _place("alone", quality, "alone"),
+        _place(f"behind {depth} tokens" if depth is not None else "deep", quality, "deep"),
+    ]
     hidden, found = quality.number("needles_hidden"), quality.number("needles_found")
     if hidden is not None and found is not None and hidden.value:
-        parts.append((found, " of ", hidden, " hidden facts found"))
-    return joined(parts) or ("not checked",)
+        places.append((found, " of ", hidden, " hidden facts found"))
+    return joined([place for place in places if place], "; ") or ("not checked",)
+
+
+def _place(where: str, quality: Figures, key: str) -> Text:
+    """What was lost where the questions stand."""
+    told: list[Text] = []
+    nats = quality.number(key, "kl_nats", digits=3)
+    if nats is not None:
+        told.append((*with_unit(nats, "nats off"), " (noise)" if nats.value < _NOISE_NATS else ""))
+    asked, right = quality.number(key, "known_asked"), quality.number(key, "known_right")
+    if asked is not None and right is not None and asked.value:
+        told.append((right, " of ", asked, " answers"))
+    return (f"{where} ", *joined(told)) if told else ()
 
 
 def _memory(metrics: Figures) -> Text:
-    parts = [
-        (f"{device}\N{NO-BREAK SPACE}", *metrics.memory("buffers_mib", device))
-        for device in metrics.at("buffers_mib").told
-    ]
+    """What the driver saw where it did; what the engine says that it holds beside it."""
+    parts: list[Text] = []
+    seen = set()
     for place, use in enumerate(metrics.at("gpus").told):
         if use["memory_peak_mib"] is not None:
+            own: Text = ()
+            if use["device"] in metrics.at("buffers_mib").told:
+                seen.add(use["device"])
+                own = (" (the engine's own: ", *metrics.memory("buffers_mib", use["device"]), ")")
             name = use["device"] or use["name"]
-            parts.append((f"{name} at its peak ", *metrics.memory("gpus", place, "memory_peak_mib")))
+            parts.append((f"{name} ", *metrics.memory("gpus", place, "memory_peak_mib"), " at its peak", *own))
+    for device in metrics.at("buffers_mib").told:
+        if device not in seen:
+            parts.append((f"{device} ", *metrics.memory("buffers_mib", device)))
     if metrics.at("host_rss_peak_mib").told is not None:
-        parts.append(("host process\N{NO-BREAK SPACE}", *metrics.memory("host_rss_peak_mib")))
+        parts.append(("host process ", *metrics.memory("host_rss_peak_mib")))
     return joined(parts) or (UNKNOWN,)
 
 

@@ -15,6 +15,10 @@ from tuner.report.page.sheet import Sheet, text_width
 from tuner.report.page.source import Source, title_of
 
 _At = Callable[[float], float]
+_NEAR = 0.6
+"""What is slower than this share of the slowest that matters is left out of the picture."""
+_WIDE = 3.0
+"""Speeds further apart than this are drawn on a logarithmic scale."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +35,18 @@ def front_section(source: Source) -> Section:
         nothing = paragraph("No configuration was measured in all cells, so there is nothing to compare.")
         return Section("front", "What can be had at once", [nothing])
     told = paragraph(
-        "Each mark is a configuration as the search measured it, in one launch. Prefill and decode are geometric means over "
-        "all depths and kinds of text, one stream or more as the profiles ask. On the front are those that no other one beats in "
-        "prefill, decode and context at once: ",
+        "Each mark is a configuration as the search measured it, in one launch. Prefill and decode are geometric "
+        "means over all depths and kinds of text, one stream or more as the profiles ask. On the front are those that "
+        "no other one beats in prefill, decode and context at once: ",
         count(len(points)),
         ".",
     )
     blocks: list[Block] = [told, _picture(source, points)]
-    blocks.append(Details(f"The front as a table ({len(points)})", [_table(source, points)]))
+    blocks.append(Details(f"The front as a table ({len(points)})", [_table(points)]))
     return Section("front", "What can be had at once", blocks)
 
 
-def _table(source: Source, points: Sequence[FrontPoint]) -> Table:
+def _table(points: Sequence[FrontPoint]) -> Table:
     rows: list[list[Text]] = [
         [
             (title_of(point.record),),
@@ -64,82 +68,93 @@ def _picture(source: Source, points: Sequence[FrontPoint]) -> Picture:
         f"{title_of(best_prefill.record)} with {best_prefill.prefill_tps:.0f} t/s."
     )
 
-    def paint(sheet: Sheet) -> None:
-        contexts = sorted({point.context_tokens for point in points})
-        legend = [("circle", "s1", "on the front", False)]
-        if others:
-            legend.append(("circle", "s0", "beaten by another one", False))
-        if source.baseline is not None:
-            legend.append(("square", "text", "baseline", True))
-        legend += [("circle", "s2", series.words, True) for series in source.series]
-        sheet.legend(legend)
-        if len(contexts) > 1:
-            sheet.text(0, sheet.room(18) + 10, "numbers at the front: context in thousands of tokens", "muted", size=11)
+    drawing = _Drawing(source, points, others)
+    if drawing.outside:
+        says += f" Not shown: {drawing.outside} much slower ones."
+    return Picture("front", "Prefill, decode and context of every configuration", says, drawing.paint)
+
+
+class _Drawing:
+    """The picture, near the front and the baseline: what is far slower would squeeze all that matters."""
+
+    def __init__(self, source: Source, points: Sequence[FrontPoint], others: Sequence[_Point]) -> None:
+        self.source, self.points = source, points
+        base = _point(source, source.baseline) if source.baseline is not None else None
+        self.base = base
+        shown = [(p.prefill_tps, p.decode_tps) for p in points] + ([(base.prefill, base.decode)] if base else [])
+        least = [_NEAR * min(speeds) for speeds in zip(*shown, strict=True)]
+        self.others = [p for p in others if p.prefill >= least[0] and p.decode >= least[1]]
+        self.outside = len(others) - len(self.others)
+        self.contexts = {point.context_tokens for point in points}
+        self.taken: list[tuple[float, float]] = []
+
+    def paint(self, sheet: Sheet) -> None:
+        """On a sheet of any width."""
+        self._legend(sheet)
         top = sheet.room(380 if not sheet.narrow else 340) + 22
-        decode = [*(p.decode for p in others), *(p.decode_tps for p in points)]
-        prefill = [*(p.prefill for p in others), *(p.prefill_tps for p in points)]
-        y = spanning(decode, sheet.height - 40, top, log=max(decode) > 5 * min(decode))
-        x = spanning(prefill, left_margin(y), sheet.width - 14, log=max(prefill) > 5 * min(prefill))
+        decode = [*(p.decode for p in self.others), *(p.decode_tps for p in self.points)]
+        prefill = [*(p.prefill for p in self.others), *(p.prefill_tps for p in self.points)]
+        if self.base is not None:
+            decode.append(self.base.decode)
+            prefill.append(self.base.prefill)
+        y = spanning(decode, sheet.height - 40, top, log=max(decode) > _WIDE * min(decode))
+        x = spanning(prefill, left_margin(y), sheet.width - 24, log=max(prefill) > _WIDE * min(prefill))
         frame(sheet, x, y, x_label="prefill, t/s (faster to the right)", y_label="decode, t/s (faster upwards)")
-        for other in others:
-            told = source.hover(other.record)
+        for other in self.others:
+            told = self.source.hover(other.record)
             sheet.mark("circle", x.at(other.prefill), y.at(other.decode), "s0", size=3.5, faint=True, hover=told)
-        taken: list[tuple[float, float]] = []
-        for point in points:
+        self.taken = [(x.at(point.prefill_tps), y.at(point.decode_tps)) for point in self.points]
+        for point, at in zip(self.points, list(self.taken), strict=True):
+            words = title_of(point.record)
+            sheet.mark("circle", *at, "s1", size=5, hover=self.source.hover(point.record), focus=True, words=words)
+        self._baseline(sheet, x.at, y.at)
+        self._recommended(sheet, x.at, y.at)
+        for point in self.points if len(self.contexts) > 1 else ():
+            size = f"{point.context_tokens / 1024:.0f}k"
             at = x.at(point.prefill_tps), y.at(point.decode_tps)
-            sheet.mark(
-                "circle", *at, "s1", size=5, hover=source.hover(point.record), focus=True, words=title_of(point.record)
-            )
-        _mark_baseline(source, sheet, x.at, y.at, taken)
-        _mark_recommended(source, sheet, x.at, y.at, taken)
-        if len(contexts) > 1:
-            for point in points:
-                words = f"{point.context_tokens / 1024:.0f}k"
-                spot = _free(x.at(point.prefill_tps), y.at(point.decode_tps), taken, text_width(words, 10))
-                if spot is not None and spot[0] < sheet.width - 20:
-                    sheet.text(*spot, words, "muted", size=10, halo=True)
+            spot = self._free(sheet, at, text_width(size, 10))
+            if spot is not None:
+                sheet.text(*spot, size, "muted", size=10, halo=True)
 
-    return Picture("front", "Prefill, decode and context of every configuration", says, paint)
+    def _legend(self, sheet: Sheet) -> None:
+        legend = [("circle", "s1", "on the front", False)]
+        if self.others:
+            legend.append(("circle", "s0", "beaten by another one", False))
+        if self.base is not None:
+            legend.append(("square", "text", "baseline", True))
+        legend += [("circle", "s2", series.words, True) for series in self.source.series]
+        sheet.legend(legend)
+        if len(self.contexts) > 1:
+            sheet.text(0, sheet.room(18) + 10, "numbers: context in thousands of tokens", "muted", size=11)
 
+    def _baseline(self, sheet: Sheet, x: _At, y: _At) -> None:
+        if self.base is not None:
+            at = x(self.base.prefill), y(self.base.decode)
+            hover = self.source.hover(self.base.record)
+            sheet.mark("square", *at, "text", size=7, hollow=True, hover=hover, focus=True, words="baseline")
+            self.taken.append(at)
 
-def _mark_baseline(source: Source, sheet: Sheet, x: _At, y: _At, taken: list[tuple[float, float]]) -> None:
-    point = _point(source, source.baseline) if source.baseline is not None else None
-    if point is not None and source.baseline is not None:
-        at = x(point.prefill), y(point.decode)
-        sheet.mark(
-            "square",
-            *at,
-            "text",
-            size=7,
-            hollow=True,
-            hover=source.hover(source.baseline),
-            focus=True,
-            words="baseline",
-        )
-        taken.append(at)
+    def _recommended(self, sheet: Sheet, x: _At, y: _At) -> None:
+        for series in self.source.series:
+            point = _point(self.source, series.recommendation.candidate)
+            if point is None:
+                continue
+            at, hover = (x(point.prefill), y(point.decode)), self.source.hover(point.record)
+            sheet.mark("circle", *at, "s2", size=7, hollow=True, hover=hover, focus=True, words=series.words)
+            spot = self._free(sheet, at, text_width(series.letter, 13), away=11)
+            if spot is not None:
+                sheet.text(*spot, series.letter, "s2", size=13, bold=True, halo=True)
 
-
-def _mark_recommended(source: Source, sheet: Sheet, x: _At, y: _At, taken: list[tuple[float, float]]) -> None:
-    for series in source.series:
-        point = _point(source, series.recommendation.candidate)
-        if point is None:
-            continue
-        at = x(point.prefill), y(point.decode)
-        hover = source.hover(series.recommendation.candidate)
-        sheet.mark("circle", *at, "s2", size=8.5, hollow=True, hover=hover, focus=True, words=series.words)
-        sheet.text(at[0], at[1] + 4, series.letter, "s2", anchor="middle", size=11, bold=True)
-        taken.append(at)
-
-
-def _free(x: float, y: float, taken: list[tuple[float, float]], width: float) -> tuple[float, float] | None:
-    """A place for a few letters beside a mark, where none stand yet; None where there is none."""
-    for dx, dy in ((8, 4), (-8 - width, 4), (-width / 2, -10), (-width / 2, 17)):
-        spot = (x + dx, y + dy)
-        middle = (spot[0] + width / 2, spot[1] - 4)
-        if all(abs(middle[0] - tx) > width / 2 + 12 or abs(middle[1] - ty) > 12 for tx, ty in taken):
-            taken.append(middle)
-            return spot
-    return None
+    def _free(self, sheet: Sheet, at: tuple[float, float], width: float, away: float = 8) -> tuple[float, float] | None:
+        """A place for a few letters beside a mark, where nothing stands yet; None where there is none."""
+        x, y = at
+        for dx, dy in ((away, 4), (-away - width, 4), (-width / 2, -away - 2), (-width / 2, away + 9)):
+            middle = x + dx + width / 2, y + dy - 4
+            inside = x + dx > 0 and x + dx + width < sheet.width
+            if inside and all(abs(middle[0] - tx) > width / 2 + 7 or abs(middle[1] - ty) > 10 for tx, ty in self.taken):
+                self.taken.append(middle)
+                return x + dx, y + dy
+        return None
 
 
 def _point(source: Source, record: TrialRecord) -> _Point | None:

@@ -1,27 +1,33 @@
-"""The gain of each profile with its interval, as a picture."""
+"""Ratios with their intervals as a picture; first of all the gain of each profile."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from tuner.report.page.axes import Scale, spanning
+from tuner.report.page.axes import Scale
 from tuner.report.page.document import Picture
 from tuner.report.page.sheet import Sheet, shortened, text_width
 from tuner.report.page.source import Source
 
-_ROW = 42
-_NARROW_ROW = 56
+_ROW = 24
+_NARROW_ROW = 34
+_BEYOND = 1000.0
+"""A ratio further from 1 than this is not worth its digits: the interval says that nothing is known."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One line of a picture of ratios to the baseline."""
+    """One line of a picture of ratios. Lines of one name that follow each other share it."""
 
     name: str
     ratio: float
     low: float | None
     high: float | None
+    of: str = ""
+    """What it is the ratio of, where a name has several lines."""
     ink: str = "s1"
     mark: str = "circle"
 
@@ -32,12 +38,20 @@ class Interval:
 
     @property
     def told(self) -> str:
-        """The ratio as a change, with its ends."""
+        """In words: the ratio with its ends, or that nothing can be told."""
+        of = f"{self.of} " if self.of else ""
         if self.low is None or self.high is None:
-            return f"{self.ratio - 1:+.1%}, not repeated"
-        if not self.differs:
-            return f"no measurable difference ({self.low - 1:+.1%} to {self.high - 1:+.1%})"
-        return f"{self.ratio - 1:+.1%} ({self.low - 1:+.1%} to {self.high - 1:+.1%})"
+            return f"{of}{ratio_told(self.ratio)}, not repeated"
+        digits = 3 if min(abs(self.low - 1), abs(self.high - 1)) < 0.01 else 2
+        ends = f"({ratio_told(self.low, digits)} to {ratio_told(self.high, digits)})"
+        return f"{of}{ratio_told(self.ratio)} {ends}" if self.differs else f"{of}no measurable difference {ends}"
+
+
+def ratio_told(ratio: float, digits: int = 2) -> str:
+    """`1.42x`."""
+    if ratio > _BEYOND:
+        return f"over {_BEYOND:.0f}x"
+    return f"under {1 / _BEYOND:g}x" if ratio < 1 / _BEYOND else f"{ratio:.{digits}f}x"
 
 
 def gains_picture(source: Source) -> Picture:
@@ -58,51 +72,71 @@ def gains_picture(source: Source) -> Picture:
         if rows:
             paint_intervals(sheet, rows, "speed of the best candidate against the baseline")
         else:
-            sheet.text(0, sheet.room(24) + 16, "No configuration beside the baseline was measured to its end.", "muted")
+            sheet.text(0, sheet.room(24) + 16, "Nothing beside the baseline was measured to its end.", "muted")
 
     return Picture("gains", "Gain of each profile's best candidate over the baseline", says, paint)
 
 
 def paint_intervals(sheet: Sheet, rows: Sequence[Interval], label: str) -> None:
-    """A line with its interval for each row; what cannot be told from 1 is drawn hollow. Beyond the frame: arrows."""
-    left = 8.0 if sheet.narrow else min(sheet.width * 0.42, 16 + max(7.2 * len(row.name) for row in rows))
-    right = sheet.width - 12.0
-    # An interval that nothing was learned from must not squeeze all others.
-    known = sorted(end for row in rows for end in (row.low, row.high, row.ratio) if end is not None)
-    ratios = [row.ratio for row in rows]
-    reach = max(0.05, 1.6 * max(abs(ratio - 1) for ratio in ratios))
-    low, high = max(known[0], min(1 - reach, min(ratios) - 0.02)), min(known[-1], max(1 + reach, max(ratios) + 0.02))
-    x = spanning([100 * (end - 1) for end in (low, high, 1.0)], left, right)
-    height = _NARROW_ROW if sheet.narrow else _ROW
-    top = sheet.room(height * len(rows) + 40) + 6
-    bottom = top + height * len(rows)
-    for tick in x.ticks(4 if sheet.narrow else 8):
-        at = x.at(tick)
-        sheet.line(at, top, at, bottom, "grid")
-        sheet.text(at, bottom + 14, f"{tick:+g} %" if abs(tick) > 1e-9 else "0", "muted", anchor="middle", size=11)
-    sheet.line(x.at(0), top, x.at(0), bottom, "axis", width=1.5)
-    sheet.text((left + right) / 2, bottom + 30, label, "muted", anchor="middle", size=11)
-    for place, row in enumerate(rows):
-        begins = top + height * place
+    """A line with its interval for each row, on a logarithmic scale; what cannot be told from 1 is drawn hollow.
+
+    An interval that goes on beyond the frame ends in an arrow.
+    """
+    left, right = 6.0, sheet.width - 8.0
+    if not sheet.narrow:
+        left = min(0.32 * sheet.width, 16 + max(text_width(row.name) for row in rows))
+        right = sheet.width - 16 - max(text_width(row.told, 11) for row in rows)
+    x = _scale(rows, left, right)
+    groups = [(name, list(lines)) for name, lines in groupby(rows, key=lambda row: row.name)]
+    heights = [(20 if sheet.narrow else 6) + len(g) * (_NARROW_ROW if sheet.narrow else _ROW) for _, g in groups]
+    top = sheet.room(sum(heights) + 40) + 4
+    bottom = top + sum(heights)
+    for tick in _ticks(x, 4 if sheet.narrow else 6):
+        sheet.line(x.at(tick), top, x.at(tick), bottom, "grid")
+        sheet.text(x.at(tick), bottom + 14, f"{tick:.3g}x", "muted", anchor="middle", size=11)
+    sheet.line(x.at(1), top, x.at(1), bottom, "axis", width=1.5)
+    centre = min((left + right) / 2, sheet.width - text_width(label, 11) / 2)
+    sheet.text(centre, bottom + 30, label, "muted", anchor="middle", size=11)
+    begins = top
+    for (name, lines), height in zip(groups, heights, strict=True):
         if sheet.narrow:
-            sheet.text(0, begins + 14, shortened(row.name, sheet.width), halo=True)
-            sheet.text(0, begins + 29, row.told, "muted", size=11, halo=True)
-            _interval(sheet, x, row, begins + 42)
+            sheet.text(0, begins + 15, shortened(name, sheet.width), halo=True)
         else:
-            middle = begins + 25
-            sheet.text(left - 14, middle + 4, shortened(row.name, left - 14), anchor="end")
-            _interval(sheet, x, row, middle)
-            half = text_width(row.told, 11) / 2
-            at = min(max(x.at(100 * (row.ratio - 1)), left + half), right - half)
-            sheet.text(at, middle - 10, row.told, "muted", anchor="middle", size=11, halo=True)
+            sheet.text(left - 12, begins + height / 2 + 4, shortened(name, left - 12), anchor="end")
+        for place, row in enumerate(lines):
+            if sheet.narrow:
+                y = begins + 20 + _NARROW_ROW * place + 22
+                sheet.text(0, y - 10, shortened(row.told, sheet.width, 11), "muted", size=11, halo=True)
+            else:
+                y = begins + 3 + _ROW * (place + 0.5)
+                sheet.text(right + 12, y + 4, row.told, "muted" if not row.differs else "text", size=11)
+            _interval(sheet, x, row, y)
+        begins += height
+        if not sheet.narrow:
+            sheet.line(0, begins, sheet.width, begins, "grid")
+
+
+def _scale(rows: Sequence[Interval], left: float, right: float) -> Scale:
+    """Around all ratios; an interval from which nothing was learned must not squeeze the others."""
+    away = [abs(math.log(row.ratio)) for row in rows]
+    reach = 1.6 * max(*away, math.log(1.05))
+    ends = [end for row in rows for end in (row.low, row.high) if end is not None and end > 0]
+    logs = [0.0, *(math.log(row.ratio) for row in rows), *(max(-reach, min(reach, math.log(end))) for end in ends)]
+    room = 0.06 * (max(logs) - min(logs)) + 0.005
+    return Scale(math.exp(min(logs) - room), math.exp(max(logs) + room), left, right, log=True)
+
+
+def _ticks(x: Scale, most: int) -> list[float]:
+    if x.high / x.low < 6:
+        return Scale(x.low, x.high, x.start, x.end).ticks(most)
+    return x.ticks(most)
 
 
 def _interval(sheet: Sheet, x: Scale, row: Interval, y: float) -> None:
     if row.low is not None and row.high is not None:
-        start, end = x.at(100 * (row.low - 1)), x.at(100 * (row.high - 1))
+        start, end = x.at(row.low), x.at(row.high)
         sheet.line(start, y, end, y, row.ink, width=2.5)
-        for edge, beyond, way in ((start, 100 * (row.low - 1) < x.low, -1), (end, 100 * (row.high - 1) > x.high, 1)):
+        for edge, beyond, way in ((start, row.low < x.low, -1), (end, row.high > x.high, 1)):
             if beyond:
                 sheet.polyline([(edge - 5 * way, y - 4), (edge, y), (edge - 5 * way, y + 4)], row.ink)
-    at = x.at(100 * (row.ratio - 1))
-    sheet.mark(row.mark, at, y, row.ink, size=5, hollow=not row.differs, words=f"{row.name}: {row.told}")
+    sheet.mark(row.mark, x.at(row.ratio), y, row.ink, size=5, hollow=not row.differs, words=f"{row.name}: {row.told}")

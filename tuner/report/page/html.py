@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from tuner.report.page.colours import DARK, LIGHT, style, variable
 from tuner.report.page.document import (
-    Block, Card, Cards, Choice, Code, Command, Details, Document, Items, Number, Paragraph, Picture, Table, Text,
+    Block,
+    Card,
+    Cards,
+    Choice,
+    Code,
+    Command,
+    Details,
+    Document,
+    Items,
+    Number,
+    Paragraph,
+    Picture,
+    Table,
+    Text,
 )  # fmt: skip
 from tuner.report.page.sheet import Sheet
 
 _WIDE = 880
 _PHONE = 350
 _HERE = Path(__file__).parent
+_A_NUMBER = re.compile(r"-[\d.]")
 
 
 def html(document: Document) -> str:
@@ -32,7 +47,8 @@ def html(document: Document) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}: tuner report</title>'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
         f"<style>{palette}{(_HERE / 'page.css').read_text(encoding='utf-8')}</style></head><body>"
         f"<header><h1>{title}</h1><p>{_runs(document.under)}</p><nav>{links}</nav></header><main>{body}</main>"
         f'<div id="hover" role="status" hidden></div>'
@@ -98,7 +114,22 @@ def _table(table: Table) -> str:
 
 def _command(what_for: str, line: str) -> str:
     told = f"<p class=for>{escape(what_for)}</p>" if what_for else ""
-    return f'{told}<div class="command"><pre><code>{escape(line)}</code></pre><button type="button">Copy</button></div>'
+    return (
+        f'{told}<div class="command"><pre><code>{_wrapped(line)}</code></pre><button type="button">Copy</button></div>'
+    )
+
+
+def _wrapped(line: str) -> str:
+    """The command so that a flag stays with its value where lines break; the text that is copied is the line itself."""
+    words = re.split(r"( +)", line)
+    parts: list[str] = []
+    for place, word in enumerate(words):
+        starts = place == 0 or (word.startswith("-") and not _A_NUMBER.match(word))
+        if starts or not parts:
+            parts.append(word)
+        else:
+            parts[-1] += word
+    return "".join(f"<span>{escape(part)}</span>" for part in parts)
 
 
 def _picture(picture: Picture) -> str:
@@ -133,6 +164,7 @@ def _card(card: Card) -> str:
     )
     under = f'<p class="under">{_runs(card.under)}</p>' if card.under else ""
     return (
-        f'<article class="card {card.verdict}"><h3>{escape(card.name)}</h3><p class="headline">{_runs(card.headline)}</p>{under}'
+        f'<article class="card {card.verdict}"><h3>{escape(card.name)}</h3>'
+        f'<p class="headline">{_runs(card.headline)}</p>{under}'
         f'<p class="about">{escape(card.about)}</p>{commands}<dl>{facts}</dl>{more}</article>'
     )

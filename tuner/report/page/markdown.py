@@ -6,7 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tuner.report.page.document import (
-    Block, Card, Cards, Choice, Code, Command, Details, Document, Items, Number, Paragraph, Picture, Table, Text,
+    Block,
+    Card,
+    Cards,
+    Choice,
+    Code,
+    Command,
+    Details,
+    Document,
+    Items,
+    Number,
+    Paragraph,
+    Picture,
+    Table,
+    Text,
 )  # fmt: skip
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")

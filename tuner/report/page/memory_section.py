@@ -11,7 +11,7 @@ from tuner.domain.record import TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.report.page.axes import frame, left_margin, spanning
 from tuner.report.page.document import Block, Picture, Section, Table, Text, paragraph
-from tuner.report.page.figures import UNKNOWN, Figures, count, number, with_unit
+from tuner.report.page.figures import Figures, count, counted, joined, number, with_unit
 from tuner.report.page.sheet import Sheet
 from tuner.report.page.source import Source
 
@@ -38,8 +38,8 @@ def memory_section(source: Source) -> Section:
     if not devices:
         blocks.append(
             paragraph(
-                "No memory was projected in this study: the engine makes a dry run only where the placement is not left to it and there is a "
-                "device to place on. What was held:"
+                "No memory was projected in this study: the engine makes a dry run only where the placement is not "
+                "left to it and there is a device to place on. What was held:"
             )
         )
     blocks.append(_held_table(source))
@@ -73,28 +73,17 @@ def _told(device: str, launches: Sequence[_Launch]) -> Block:
     errors = [one.held - one.projected for one in launches if one.held is not None]
     saved = sum(1 for one in launches if _outcome(one) is Outcome.WILL_NOT_FIT)
     burst = sum(1 for one in launches if _outcome(one) is Outcome.OUT_OF_MEMORY)
-    beyond: Text = ("; nothing was measured beside it",)
-    if errors:
-        beyond = (
-            "; what was held was ",
-            *with_unit(number(median(errors), sign=True), "MiB"),
-            " beside that in the median (",
-            number(min(errors), sign=True),
-            " to ",
-            *with_unit(number(max(errors), sign=True), "MiB"),
-            ")",
-        )
-    return paragraph(
-        f"{device}: projected before ",
-        count(len(launches)),
-        " trials",
-        *beyond,
-        ". ",
-        count(saved),
-        " were not launched for it, ",
-        count(burst),
-        " were launched and ran out of memory.",
-    )
+    told: list[Text] = [(f"{device}: projected before ", counted(len(launches), "trial"))]
+    if len(errors) == 1:
+        told.append(("; held beside that: ", *with_unit(number(errors[0], sign=True), "MiB")))
+    elif errors:
+        middle = with_unit(number(median(errors), sign=True), "MiB")
+        ends: Text = (number(min(errors), sign=True), " to ", *with_unit(number(max(errors), sign=True), "MiB"))
+        told.append(("; held beside that: ", *middle, " in the median (", *ends, ")"))
+    else:
+        told.append(("; none of them was measured",))
+    told.append((". Not launched for it: ", count(saved), "; launched, and out of memory: ", count(burst), "."))
+    return paragraph(*joined(told, ""))
 
 
 def _picture(source: Source, device: str, launches: Sequence[_Launch]) -> Picture:
@@ -102,10 +91,12 @@ def _picture(source: Source, device: str, launches: Sequence[_Launch]) -> Pictur
     refused = [one for one in launches if _outcome(one) in (Outcome.WILL_NOT_FIT, Outcome.OUT_OF_MEMORY)]
     free = [r.projection.free_mib[device] for r in source.searched if r.projection and device in r.projection.free_mib]
     limit = median(free) if free else None
-    says = f"{device}: {len(measured)} launches as projected against as measured; {len(refused)} were refused or ran out of memory."
+    says = f"Measured beside a projection: {len(measured)}; not launched or out of memory: {len(refused)}."
 
     def paint(sheet: Sheet) -> None:
-        legend = [("circle", "s1", "measured", False)]
+        legend = []
+        if any(not one.speculates for one in measured):
+            legend.append(("circle", "s1", "measured", False))
         if any(one.speculates for one in measured):
             legend.append(("triangle", "s4", "measured, with a draft, which is not projected", False))
         if any(_outcome(one) is Outcome.OUT_OF_MEMORY for one in refused):
@@ -151,19 +142,24 @@ def _outcome(launch: _Launch) -> Outcome | None:
 
 
 def _held_table(source: Source) -> Table:
+    """What is recommended, each configuration once."""
     rows: list[list[Text]] = []
-    for place, profile in enumerate(source.best["profiles"]):
-        metrics = Figures(source.best, "").at("profiles", place, "metrics")
-        for device in metrics.at("buffers_mib").told:
-            rows.append(
-                [(profile["name"],), (f"{device}, the engine's buffers",), metrics.memory("buffers_mib", device)]
-            )
+    alike: dict[str, list[int]] = {}
+    for place, recommendation in enumerate(source.recommendations):
+        key = "baseline" if recommendation.is_baseline else recommendation.trial.configuration.fingerprint
+        alike.setdefault(key, []).append(place)
+    for places in alike.values():
+        metrics = Figures(source.best, "").at("profiles", places[0], "metrics")
+        name = ", ".join(source.best["profiles"][place]["name"] for place in places)
+        held: list[tuple[str, Text]] = [
+            (f"{device}, the engine's buffers", metrics.memory("buffers_mib", device))
+            for device in metrics.at("buffers_mib").told
+        ]
         for at, use in enumerate(metrics.at("gpus").told):
-            name = f"{use['device'] or ''} {use['name']}".strip()
             if use["memory_peak_mib"] is not None:
-                rows.append(
-                    [(profile["name"],), (f"{name}, at its peak",), metrics.memory("gpus", at, "memory_peak_mib")]
-                )
-        host = metrics.memory("host_rss_peak_mib")
-        rows.append([(profile["name"],), ("host, the engine's processes",), host if host != (UNKNOWN,) else host])
-    return Table(["what is run for", "where", "held"], rows, frozenset({2}))
+                card = f"{use['device'] or ''} {use['name']}, at its peak".strip()
+                held.append((card, metrics.memory("gpus", at, "memory_peak_mib")))
+        if metrics.at("host_rss_peak_mib").told is not None:
+            held.append(("host, the engine's processes", metrics.memory("host_rss_peak_mib")))
+        rows += [[(name if row == 0 else "",), (where,), told] for row, (where, told) in enumerate(held)]
+    return Table(["run for", "where", "held"], rows, frozenset({2}))

@@ -8,19 +8,21 @@ from xml.sax.saxutils import escape, quoteattr
 
 NARROW = 520
 """Below this width a picture is painted for a phone."""
-_LETTER = 0.58
-"""Mean width of a letter, as a share of its height. No font is known here, so it is on the wide side."""
+_LETTER, _CAPITAL = 0.58, 0.74
+"""Mean widths of letters, as shares of their height. No font is known here, so they are on the wide side."""
 
 
 def text_width(words: str, size: float = 12) -> float:
     """About how many pixels a text takes."""
-    return _LETTER * size * len(words)
+    return size * sum(_CAPITAL if letter.isupper() or letter in "_→" else _LETTER for letter in words)
 
 
 def shortened(words: str, width: float, size: float = 12) -> str:
     """The text, cut with an ellipsis where it would take more than `width` pixels."""
-    most = max(4, int(width / (_LETTER * size)))
-    return words if len(words) <= most else words[: most - 1] + "…"
+    kept = words
+    while kept and text_width(kept, size) > width:
+        kept = kept[:-1]
+    return words if kept == words else kept[:-1] + "…"
 
 
 class Sheet:
@@ -98,7 +100,8 @@ class Sheet:
         if kind == "circle":
             shape = f'circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}"'
         elif kind == "cross":
-            shape = f'path d="M{x - size:.1f} {y - size:.1f}l{2 * size:g} {2 * size:g}m0 {-2 * size:g}l{-2 * size:g} {2 * size:g}"'
+            wide = 2 * size
+            shape = f'path d="M{x - size:.1f} {y - size:.1f}l{wide:g} {wide:g}m0 {-wide:g}l{-wide:g} {wide:g}"'
             paint = f'fill="none" stroke="{colour}" stroke-width="2"'
         else:
             shape = f'path d="{_outline(kind, x, y, size)}"'

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.domain.record import TrialRecord
-from tuner.report.page.axes import frame, left_margin, spanning
-from tuner.report.page.document import Block, Picture, Section, Table, Text, paragraph
-from tuner.report.page.figures import Figures, joined, number, speed_digits, with_unit
+from tuner.report.page.axes import left_margin, spanning
+from tuner.report.page.document import Block, Details, Picture, Section, Table, Text, paragraph
+from tuner.report.page.figures import Figures, number, speed_digits, with_unit
 from tuner.report.page.sheet import Sheet, text_width
 from tuner.report.page.source import Source
-from tuner.report.requests_told import acceptance_by_content
+from tuner.report.requests_told import acceptance_by_content, content_name
 from tuner.report.tables import decode_by_content
 
 _PLOT = 170
@@ -37,11 +37,11 @@ def speeds_section(source: Source) -> Section:
         return Section("depth", "Decode against depth and kind of text", [paragraph("Nothing was measured.")])
     blocks: list[Block] = [
         paragraph(
-            "Medians of the launches, one token after the other in one answer; x2 and the like are that many answers at once, "
-            "all together. Depth is what already stands in the context."
+            "Medians of the launches, one token after the other in one answer; x2 and the like are that many answers "
+            "at once, all together. Depth is what already stands in the context."
         ),
         _decode_picture(source, shown),
-        _decode_table(source, shown),
+        Details("The figures as a table", [_decode_table(source, shown)]),
     ]
     return Section("depth", "Decode against depth and kind of text", blocks)
 
@@ -59,16 +59,16 @@ def acceptance_section(source: Source) -> Section:
         told = (
             f"Neither the baseline nor what is recommended drafts tokens. Of all trials {tried} did."
             if tried
-            else "No configuration that was measured drafted tokens (speculative decoding), so there is no acceptance to tell."
+            else "No configuration that was measured drafted tokens (speculative decoding), so nothing is told."
         )
         return Section("acceptance", title, [paragraph(told)])
     told = (
-        "Rate: accepted of drafted tokens. Length: tokens gained in one verification, the one that comes in any case included. "
-        "Code and tool calls are easier to guess than prose, so that the same draft can pay for one and cost for the other."
+        "Rate: accepted of drafted tokens. Length: tokens gained in one verification, the one that comes in any case "
+        "included. Code and tool calls are easier to guess than prose, so that the same draft can pay for one and "
+        "cost for the other."
     )
-    return Section(
-        "acceptance", title, [paragraph(told), _acceptance_picture(source, shown), _acceptance_table(source, shown)]
-    )
+    table = Details("The figures as a table", [_acceptance_table(source, shown)])
+    return Section("acceptance", title, [paragraph(told), _acceptance_picture(source, shown), table])
 
 
 def _shown(source: Source) -> list[_Shown]:
@@ -82,7 +82,7 @@ def _shown(source: Source) -> list[_Shown]:
         candidates = {
             r.candidate.configuration.fingerprint: r for r in source.recommendations if not r.candidate.is_baseline
         }
-        for number_, recommendation in enumerate(list(candidates.values())[:2]):
+        for place, recommendation in enumerate(list(candidates.values())[:2]):
             of = recommendation.candidate
             again = [
                 r
@@ -90,7 +90,7 @@ def _shown(source: Source) -> list[_Shown]:
                 if r.configuration == of.configuration and r.measurement and not r.is_baseline
             ]
             words = f"best candidate for {recommendation.profile.name}, not recommended"
-            found.append(_Shown(words, f"s{number_ + 1}", ("circle", "triangle")[number_], again or [of], None))
+            found.append(_Shown(words, f"s{place + 1}", ("circle", "triangle")[place], again or [of], None))
     return found
 
 
@@ -168,9 +168,9 @@ def _decode_says(shown: Sequence[_Shown], tables: Sequence[Mapping[str, Mapping[
 
 
 def _decode_table(source: Source, shown: Sequence[_Shown]) -> Table:
-    cells = [(name, cell.depth) for cell in source.frozen.workload.cells for name in [_name(cell)]]
     rows: list[list[Text]] = []
-    for content, depth in cells:
+    for cell in source.frozen.workload.cells:
+        content, depth = content_name(cell), cell.depth
         rows.append([(f"{content} at {depth}",), *(_decode(source, one, content, depth) for one in shown)])
     return Table(["", *(one.words for one in shown)], rows, frozenset(range(1, len(shown) + 1)))
 
@@ -183,12 +183,6 @@ def _decode(source: Source, one: _Shown, content: str, depth: int) -> Text:
     return ("-",) if speed is None else with_unit(number(speed, speed_digits(speed)), "t/s")
 
 
-def _name(cell) -> str:  # type: ignore[no-untyped-def]
-    from tuner.report.requests_told import content_name
-
-    return content_name(cell)
-
-
 def _acceptance_picture(source: Source, shown: Sequence[_Shown]) -> Picture:
     tables = [acceptance_by_content(one.trials, source.frozen.workload) for one in shown]
     contents = list(dict.fromkeys(content for table in tables for content in table))
@@ -199,7 +193,7 @@ def _acceptance_picture(source: Source, shown: Sequence[_Shown]) -> Picture:
     def paint(sheet: Sheet) -> None:
         sheet.legend([(one.mark, one.ink, one.words, False) for one in shown])
         left = 16 + max(text_width(content) for content in contents)
-        x = spanning([0.0, 100.0], left, sheet.width - 16, zero=True, margin=0.0)
+        x = spanning([0.0, 100.0], left, sheet.width - 22, zero=True, margin=0.0)
         row = 22
         top = sheet.room(row * len(contents) + 42) + 4
         bottom = top + row * len(contents)
@@ -224,15 +218,19 @@ def _acceptance_picture(source: Source, shown: Sequence[_Shown]) -> Picture:
 
 
 def _acceptance_table(source: Source, shown: Sequence[_Shown]) -> Table:
+    tables = [acceptance_by_content(one.trials, source.frozen.workload) for one in shown]
+    places = list(dict.fromkeys((c, depth) for table in tables for c, at in table.items() for depth in at))
     rows: list[list[Text]] = []
-    for one in shown:
-        for content, at in acceptance_by_content(one.trials, source.frozen.workload).items():
-            for depth in at:
-                rows.append([(one.words,), (f"{content} at {depth}",), *_accepted(source, one, content, depth)])
-    return Table(["", "kind of text", "rate", "length"], rows, frozenset({2, 3}))
+    for content, depth in places:
+        told = [
+            _accepted(source, one, content, depth) if depth in table.get(content, {}) else ("-",)
+            for one, table in zip(shown, tables, strict=True)
+        ]
+        rows.append([(f"{content} at {depth}",), *told])
+    return Table(["", *(one.words for one in shown)], rows, frozenset(range(1, len(shown) + 1)))
 
 
-def _accepted(source: Source, one: _Shown, content: str, depth: int) -> tuple[Text, Text]:
+def _accepted(source: Source, one: _Shown, content: str, depth: int) -> Text:
     if one.place is not None:
         at = Figures(source.best, "").at("profiles", one.place, "metrics", "acceptance", content, str(depth))
         rate, length = at.number("rate", scale=100), at.number("length", digits=2)
@@ -240,4 +238,4 @@ def _accepted(source: Source, one: _Shown, content: str, depth: int) -> tuple[Te
         told = acceptance_by_content(one.trials, source.frozen.workload)[content][depth]
         rate = None if told["rate"] is None else number(told["rate"], scale=100)
         length = None if told["length"] is None else number(told["length"], 2)
-    return with_unit(rate, "%"), with_unit(length, "tokens")
+    return (*with_unit(rate, "%"), ", ", *with_unit(length, "tokens"))

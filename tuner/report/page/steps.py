@@ -33,6 +33,11 @@ class Effect:
     confirmed: bool
     """Whether all of them were launched in the confirm stage."""
 
+    @property
+    def is_measurable(self) -> bool:
+        """Whether 1 lies outside of the interval."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
 
 @dataclass(frozen=True)
 class Step:

@@ -7,9 +7,9 @@ from collections import Counter
 
 from tuner.domain.profile import Profile
 from tuner.domain.record import Stage, TrialRecord
-from tuner.report.page.axes import frame, left_margin, spanning
+from tuner.report.page.axes import Scale, left_margin, spanning
 from tuner.report.page.document import Choice, Picture, Section, paragraph
-from tuner.report.page.figures import count, number
+from tuner.report.page.figures import count, counted, number
 from tuner.report.page.sheet import Sheet, text_width
 from tuner.report.page.source import LAUNCHED_AGAIN, Source, outcome_of
 
@@ -24,9 +24,9 @@ def timeline_section(source: Source) -> Section:
         count(len(launches)),
         " trials in ",
         number(seconds / 3600, 1),
-        "\N{NO-BREAK SPACE}h of measuring. Above: what ran, as a ratio to the first launch of the baseline, each from one launch. Below: "
-        "what did not work. The step line is the best so far; what it shows of a winner is flattered by luck, which is why the "
-        "confirm stage launches it again.",
+        "\N{NO-BREAK SPACE}h of measuring. Above: what ran, as a ratio to the first launch of the baseline, each from "
+        "one launch. Below: what did not work. The step line is the best so far; what it shows of a winner is "
+        "flattered by luck, which is why the confirm stage launches it again.",
     )
     pictures = [(profile.name, _picture(source, profile)) for profile in source.frozen.profiles]
     return Section("timeline", "Trials over time", [told, Choice(pictures)])
@@ -54,7 +54,7 @@ def _picture(source: Source, profile: Profile) -> Picture:
             failed.append(record)
     partly = len(launches) - len(ran) - len(failed)
     best = max((ratio for record, ratio in ran if _is_search(record)), default=1.0)
-    says = f"For {profile.name} the best single launch of the search was {best:.2f}x the baseline; {len(failed)} trials did not work."
+    says = f"Best single launch of the search: {best:.2f}x the baseline; {counted(len(failed), 'trial')} did not work."
     if partly:
         says += f" {partly} were cut short, since they could win nothing any more, and have no place here."
 
@@ -108,7 +108,7 @@ def _paint(
     sheet.text(
         (x.start + x.end) / 2, base + 32, "time of measuring since the study began", "muted", anchor="middle", size=11
     )
-    _best_line(sheet, x.at, y.at, clock, ran)
+    _best_line(sheet, x, y, clock, ran)
     for record, ratio in ran:
         at = x.at(clock.at(record)), y.at(ratio)
         hover = source.hover(record)
@@ -132,16 +132,16 @@ def _paint(
                 sheet.mark("cross", x.at(clock.at(record)), middle, "bad", size=3.2, hover=source.hover(record))
 
 
-def _best_line(sheet: Sheet, x, y, clock: _Clock, ran: list[tuple[TrialRecord, float]]) -> None:  # type: ignore[no-untyped-def]
+def _best_line(sheet: Sheet, x: Scale, y: Scale, clock: _Clock, ran: list[tuple[TrialRecord, float]]) -> None:
     points: list[tuple[float, float]] = []
     best = -math.inf
     searched = [(record, ratio) for record, ratio in ran if _is_search(record)]
     for record, ratio in searched:
         if ratio > best:
-            points += [(x(clock.at(record)), y(best if points else ratio)), (x(clock.at(record)), y(ratio))]
+            points += [(x.at(clock.at(record)), y.at(best if points else ratio)), (x.at(clock.at(record)), y.at(ratio))]
             best = ratio
     if searched and points:
-        points.append((x(clock.at(searched[-1][0])), y(best)))
+        points.append((x.at(clock.at(searched[-1][0])), y.at(best)))
         sheet.polyline(points, "s1", width=1.5)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from tuner.domain.configuration import Value
-from tuner.report.page.document import Block, Code, Details, Picture, Section, Table, Text, paragraph
-from tuner.report.page.figures import Figures, count, number
-from tuner.report.page.gains import Interval, paint_intervals
+from tuner.report.page.document import Block, Code, Details, Number, Picture, Section, Table, Text, paragraph
+from tuner.report.page.figures import Figures, count
+from tuner.report.page.gains import Interval, paint_intervals, ratio_told
 from tuner.report.page.sheet import Sheet
 from tuner.report.page.source import Source, label_of
 from tuner.report.page.steps import Effect, Step, steps
 
-_SHOWN = 10
+_SHOWN = 12
+_OF_ONE_FLAG = 2
 _TOLD = 60
 """Rows of the table: what is left out moved next to nothing."""
 
@@ -24,9 +26,9 @@ def worth_section(source: Source) -> Section:
     if found:
         blocks.append(
             paragraph(
-                "Seen in the study: configurations that differ in one flag and in nothing else. The search did not look for such "
-                "pairs, and most were launched once. An interval stands where launches were repeated, so that the noise between two "
-                "launches is known; all of them hold together in 95 of 100 studies, for ",
+                "Seen in the study: configurations that differ in one flag and in nothing else. The search did not "
+                "look for such pairs, and most were launched once. An interval stands where launches were repeated, "
+                "so that the noise between two launches is known; all of them hold together in 95 of 100 studies, for ",
                 count(len(found)),
                 " changes. What a flag needs to exist (a draft's length) changes with it.",
             )
@@ -36,8 +38,8 @@ def worth_section(source: Source) -> Section:
     elif not blocks:
         blocks.append(
             paragraph(
-                "No two configurations of this study differ in one flag alone, and the confirm stage did not take the winners apart: "
-                "what a single flag was worth is not known."
+                "No two configurations of this study differ in one flag alone, and the confirm stage did not take the "
+                "winners apart: what a single flag was worth is not known."
             )
         )
     return Section("worth", "What each flag was worth here", blocks)
@@ -54,11 +56,12 @@ def _winners(source: Source) -> list[Block]:
             rows.append([(profile["name"],), (Code(name),), _winner_told(figures), _kept(worth)])
             if worth["ratio"] is not None:
                 low, high = worth["interval"] or (None, None)
-                intervals.append(Interval(f"{profile['name']}: {name}", worth["ratio"], low, high))
+                intervals.append(Interval(profile["name"], worth["ratio"], low, high, name))
     if not rows:
         return []
     told = paragraph(
-        "From the confirm stage: the winner of each profile beside itself with one of its flags as in the baseline, launched in turn."
+        "From the confirm stage: the winner of each profile beside itself with one of its flags as in the baseline, "
+        "launched in turn."
     )
     table = Table(["profile", "flag", "the winner's gain through it", ""], rows)
     blocks: list[Block] = [told]
@@ -109,28 +112,32 @@ def _table(source: Source, found: list[Step]) -> Table:
 def _effect_told(effect: Effect | None) -> Text:
     if effect is None:
         return ("not measured",)
-    change = number(effect.ratio - 1, 1, scale=100, sign=True)
     if effect.low is None or effect.high is None:
-        return (change, "\N{NO-BREAK SPACE}%, noise not known")
-    low, high = (number(end - 1, 1, scale=100, sign=True) for end in (effect.low, effect.high))
-    if effect.low <= 1 <= effect.high:
-        return ("no measurable difference (", low, " to ", high, "\N{NO-BREAK SPACE}%)")
-    return (change, "\N{NO-BREAK SPACE}% (", low, " to ", high, "\N{NO-BREAK SPACE}%)")
+        return (*_ratio(effect.ratio), ", noise not known")
+    ends: Text = ("(", *_ratio(effect.low), " to ", *_ratio(effect.high), ")")
+    return (*_ratio(effect.ratio), " ", *ends) if effect.is_measurable else ("no measurable difference ", *ends)
+
+
+def _ratio(value: float) -> Text:
+    told = ratio_told(value, 3)
+    return (Number(value, told[:-1]), "x") if told[0].isdigit() else (told,)
 
 
 def _picture(source: Source, found: list[Step]) -> Picture:
-    shown = _most_telling(found)
-    rows = []
-    for step in shown:
+    shown = _most_telling(source, found)
+    rows = [
+        Interval(_change(source, step), effect.ratio, effect.low, effect.high, metric, ink, mark)
+        for step in shown
         for metric, effect, ink, mark in (
             ("decode", step.decode, "s1", "circle"),
             ("prefill", step.prefill, "s2", "square"),
-        ):
-            if effect is not None:
-                name = f"{_change(source, step)}: {metric}"
-                rows.append(Interval(name, effect.ratio, effect.low, effect.high, ink, mark))
-    sure = [row.name for row in rows if row.differs]
-    says = f"Measurable: {'; '.join(sure[:6])}." if sure else "No change of a single flag is measurable by itself."
+        )
+        if effect is not None
+    ]
+    sure = [f"{row.name} ({row.of} {ratio_told(row.ratio)})" for row in rows if row.differs]
+    says = f"Measurable: {'; '.join(sure[:3])}." if sure else "No change of a single flag is measurable by itself."
+    if len(sure) > 3:
+        says = says[:-1] + f", and {len(sure) - 3} more."
 
     def paint(sheet: Sheet) -> None:
         sheet.legend(
@@ -145,20 +152,21 @@ def _picture(source: Source, found: list[Step]) -> Picture:
     return Picture("worth", f"The {len(shown)} most telling changes of one flag", says, paint)
 
 
-def _most_telling(found: list[Step]) -> list[Step]:
-    """What is measurable first, then by size; what the confirm stage saw before what the search did."""
+def _most_telling(source: Source, found: list[Step]) -> list[Step]:
+    """What is measurable first, changes of the baseline's own value before others, then by size; few of each flag."""
+    base = source.baseline.configuration.values if source.baseline is not None else {}
 
-    def rank(step: Step) -> tuple[bool, bool, float]:
-        sure = any(
-            effect is not None
-            and effect.low is not None
-            and effect.high is not None
-            and not effect.low <= 1 <= effect.high
-            for effect in (step.prefill, step.decode)
-        )
-        return (not sure, not _confirmed(step), -step.size)
+    def rank(step: Step) -> tuple[bool, bool, bool, float]:
+        sure = any(effect is not None and effect.is_measurable for effect in (step.prefill, step.decode))
+        return (not sure, step.before != base.get(step.name), not _confirmed(step), -step.size)
 
-    return sorted(found, key=rank)[:_SHOWN]
+    taken: Counter[str] = Counter()
+    shown = []
+    for step in sorted(found, key=rank):
+        taken[step.name] += 1
+        if taken[step.name] <= _OF_ONE_FLAG:
+            shown.append(step)
+    return shown[:_SHOWN]
 
 
 def _confirmed(step: Step) -> bool:
