@@ -326,6 +326,20 @@ def compare(
 
 
 @app.command()
+def report(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write to; the study's own `report` if not given.")
+    ] = None,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Writes what was found as one HTML page that needs no network, as Markdown, and its pictures as PNG."""
+    from tuner.cli.report import report_command
+
+    report_command(study, studies, out)
+
+
+@app.command()
 def status(
     study: Annotated[str, typer.Argument(help="The study's name.")],
     json: Json = False,
