@@ -11,7 +11,8 @@ import pytest
 from tests.bench import ROOT, Bench
 from tuner import __version__
 
-COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power", "resume", "pause", "service"]
+COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power", "resume", "pause", "service",
+            "export"]  # fmt: skip
 HEAVY = {
     "optuna",
     "numpy",
@@ -96,4 +97,4 @@ def test_reading_does_not_hold_up_a_run(bench: Bench) -> None:
         assert bench.tuner("best", "s").code in (0, 2)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert "see again: tuner best s" in out
+    assert "see again, with every figure: tuner best s" in out

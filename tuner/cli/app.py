@@ -247,16 +247,33 @@ def best(
     study: Annotated[str, typer.Argument(help="The study's name.")],
     profile: ProfileNames = None,
     json: Json = False,
+    details: Annotated[bool, typer.Option("--details", help="Add every figure and note, by profile.")] = False,
     boot_unit: Annotated[bool, typer.Option("--boot-unit", help="Print a systemd unit for the power caps.")] = False,
     studies: Studies = Path("studies"),
 ) -> None:
-    """Prints the best command for each profile, with its gain over the baseline."""
+    """Prints a table of the profiles with their gains over the baseline, and the best command for each."""
     from tuner.cli.reading import best_command, boot_unit_command
 
     if boot_unit:
         boot_unit_command(study, tuple(profile or ()), studies)
     else:
-        best_command(study, tuple(profile or ()), studies, as_json=json)
+        best_command(study, tuple(profile or ()), studies, as_json=json, details=details)
+
+
+@app.command()
+def export(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    form: Annotated[
+        str, typer.Option("--format", help="sh, ps1, bat, systemd, docker-compose, llama-swap, ini or json.")
+    ] = "sh",
+    profile: ProfileNames = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write; printed if not given.")] = None,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Writes a profile's best command as a script, a service, a container or another tool's configuration."""
+    from tuner.cli.exporting import export_command
+
+    export_command(study, tuple(profile or ()), form, output, studies)
 
 
 @app.command()

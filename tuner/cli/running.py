@@ -219,7 +219,7 @@ def _run(folder: StudyFolder, how: RunOptions) -> None:
         raise
     typer.echo("")
     print_recommendations(folder, ())
-    typer.echo(f"\nsee again: {_line('best', folder)}")
+    typer.echo(f"\nsee again, with every figure: {_line('best', folder)} --details")
 
 
 def _say_what_is_done(progress: Observer, folder: StudyFolder, frozen: FrozenStudy) -> None:
