@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import tuner.engines
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import BadInput, StudyBusy, StudyMismatch
+from tuner.domain.errors import BadInput, StudyBusy, StudyMismatch, TunerError
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import TrialRecord
@@ -29,9 +29,10 @@ from tuner.store.machine import machine_facts
 from tuner.study.create import Sources, freeze, survey
 from tuner.study.kit import Kit
 from tuner.study.protocols import Engine, Observer, Process
+from tuner.study.verify import VERIFY
 
 if TYPE_CHECKING:
-    from tuner.search.pool import TrialPool
+    from tuner.search.pool import Storage, TrialPool
 
 _LEFTOVER_GRACE_S = 10.0
 
@@ -166,6 +167,75 @@ def prepare(folder: StudyFolder, *, accept_changes: bool) -> FrozenStudy:
     return changed
 
 
+def prepare_to_verify(folder: StudyFolder, binary: str | None, *, accept_changes: bool) -> FrozenStudy:
+    """The study with the engine, the driver and the devices as they are now; nothing of it is written down.
+
+    Raises:
+        BadInput: the study never ran, or has several binaries of which `binary` would have to be one.
+        StudyMismatch: the machine or the model is another one: no figure could be compared.
+    """
+    frozen = folder.frozen()
+    if frozen is None:
+        raise BadInput(f"The study {folder.name} never ran", advice=f"run it with `tuner run {folder.name}`")
+    definition = frozen.definition
+    if binary is not None:
+        if len(definition.binary) > 1:
+            raise BadInput("The study chose among several binaries", advice="leave --binary out")
+        definition = definition.model_copy(update={"binary": (str(Path(binary).absolute()),)})
+    surveyed = survey(load_engine(definition.engine), definition, sources(definition.engine))
+    # What an update may change is what a verification is for.
+    alike = surveyed.machine.model_copy(update={"cards": frozen.machine.cards, "gpus": frozen.machine.gpus})
+    differences = frozen.differences(alike, frozen.engines, surveyed.models)
+    if differences and not accept_changes:
+        raise StudyMismatch(
+            "The study was made on another machine or with another model:\n  " + "\n  ".join(differences),
+            where=str(folder.path),
+            advice="start a new study with --name, or compare nevertheless with --accept-changes",
+        )
+    return frozen.model_copy(
+        update={
+            "definition": definition,
+            "machine": surveyed.machine,
+            "engines": surveyed.engines,
+            "models": surveyed.models,
+        }
+    )
+
+
+def space_changes(before: FrozenStudy, now: FrozenStudy) -> list[str]:
+    """What the search could try now and could not then, or the other way round, in words; nothing where it cannot be
+    told."""
+    try:
+        fresh = examine(now.definition).space.by_name
+    except TunerError:
+        return []
+    told = []
+    for name in dict.fromkeys([*fresh, *before.space.by_name]):
+        then, today = before.space.by_name.get(name), fresh.get(name)
+        if then is None or today is None:
+            told.append(f"{name} can {'be tuned now' if then is None else 'not be tuned any more'}")
+            continue
+        choices = set(then.choices or ()), set(today.choices or ())
+        told += [f"{name} can be {value} now" for value in sorted(map(str, choices[1] - choices[0]))]
+        told += [f"{name} cannot be {value} any more" for value in sorted(map(str, choices[0] - choices[1]))]
+    return told
+
+
+def read_verifications(study: OpenStudy) -> list[TrialRecord]:
+    """The launches of every `tuner verify` of a study."""
+    if not study.folder.storage_path.is_file():
+        return []
+    return _pool(study.folder, study.frozen).records_of(VERIFY)
+
+
+def storage_of(folder: StudyFolder) -> Storage:
+    """The study's Optuna storage. Raises BadInput before the first run."""
+    study = read_study(folder)
+    if study is None or not folder.storage_path.is_file():
+        raise BadInput(f"The study {folder.name} has no trials yet", advice=f"run it with `tuner run {folder.name}`")
+    return _pool(folder, study.frozen).storage
+
+
 def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
     """In what two definitions differ, budgets aside, in words."""
     free = {"hours", "trials", "confirm_rounds", "confirm_most"}
@@ -185,6 +255,8 @@ def open_kit(
     side_by_side: bool = False,
     until: float | None = None,
     after_crashes: bool = False,
+    verifying: bool = False,
+    binary: str | None = None,
 ) -> Iterator[Kit]:
     """The kit of a run, under the locks of the study and of the machine.
 
@@ -195,6 +267,9 @@ def open_kit(
         side_by_side: whether only the study's own devices are locked, and not the whole machine.
         until: when the run ends, in seconds since the epoch.
         after_crashes: whether to go on though the machine went down twice in a row.
+        verifying: whether what is launched again lies apart from the study's own launches (see `tuner.study.verify`);
+            engine and driver may then be others than the study's, and the study stays as it is frozen.
+        binary: for verifying, the engine's program in place of the study's.
 
     Raises:
         StudyBusy: another tuner is at work on the study, or on this machine.
@@ -212,17 +287,22 @@ def open_kit(
             held.enter_context(MachineLock(_lock_folder(), whole))
         for told in restore_power(cards):
             observer.note(told)
-        frozen = prepare(folder, accept_changes=accept_changes)
+        if verifying:
+            frozen = prepare_to_verify(folder, binary, accept_changes=accept_changes)
+        else:
+            frozen = prepare(folder, accept_changes=accept_changes)
         if side_by_side:
             held.enter_context(MachineLock(_lock_folder(), _parts(frozen, cards)))
         yield Kit(
             frozen=frozen,
             engine=load_engine(frozen.definition.engine),
-            pool=_pool(folder, frozen),
+            pool=_pool(folder, frozen, beside=VERIFY if verifying else "confirm"),
             observer=observer,
             owner=this_process(),
             environment=os.environ,
-            trial_files=lambda number, confirm: folder.trial(number, confirm=confirm),
+            trial_files=lambda number, confirm: (
+                folder.verification(number) if verifying and confirm else folder.trial(number, confirm=confirm)
+            ),
             start_process=_engine_process,
             cards=cards,
             until=until,
@@ -248,7 +328,7 @@ def _parts(frozen: FrozenStudy, cards: MachineCards) -> set[str]:
     return {name if place is None else cards.identities[place].key for name, place in places.items()} or {"cpu"}
 
 
-def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:
+def _pool(folder: StudyFolder, frozen: FrozenStudy, *, beside: str = "confirm") -> TrialPool:
     # Importing optuna takes half a second: only what opens a storage pays for it.
     from tuner.search.pool import TrialPool
 
@@ -258,7 +338,7 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy) -> TrialPool:
             where=str(folder.storage_path),
             advice="put back a copy of it, or start a new study under another name; this one's files stay as they are",
         )
-    return TrialPool.open_file(folder.storage_path, folder.name, frozen.space)
+    return TrialPool.open_file(folder.storage_path, folder.name, frozen.space, beside=beside)
 
 
 def _engine_process(argv: tuple[str, ...], env: Mapping[str, str], log_path: Path, marker: str) -> Process:

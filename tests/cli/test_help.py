@@ -12,7 +12,7 @@ from tests.bench import ROOT, Bench
 from tuner import __version__
 
 COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power", "resume", "pause", "service",
-            "export"]  # fmt: skip
+            "export", "row", "data", "verify", "dashboard"]  # fmt: skip
 HEAVY = {
     "optuna",
     "numpy",

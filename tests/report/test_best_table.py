@@ -38,7 +38,8 @@ def test_a_row_holds_what_the_json_holds() -> None:
     low, high = one["gain_interval"]
     assert coder == [
         "coder", f"{one['gain']:.2f}x ({low:.2f} to {high:.2f})",
-        f"{one['metrics']['prefill_tps']['512']:.0f} at 512", f"{one['metrics']['decode_tps']['code']['512']:.1f} code at 512",
+        f"{one['metrics']['prefill_tps']['512']:.0f} at 512",
+        f"{one['metrics']['decode_tps']['code']['512']:.1f} code at 512",
         "32768", "-", "0.9 GiB",
     ]  # fmt: skip
     assert reader[2] == f"{one['metrics']['prefill_tps']['8192']:.0f} at 8192"

@@ -20,8 +20,9 @@ from tuner.report.tables import trial_line
 class Progress:
     """An `Observer` for a person. A context manager: it holds the live line and the log file."""
 
-    def __init__(self, log_path: Path) -> None:
-        self._console = Console(highlight=False)
+    def __init__(self, log_path: Path, *, to_stderr: bool = False) -> None:
+        """`to_stderr` leaves standard output to what a script reads."""
+        self._console = Console(highlight=False, stderr=to_stderr)
         self._log_path = log_path
         self._log: IO[str] | None = None
         self._live: Live | None = None

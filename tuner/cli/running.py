@@ -196,7 +196,7 @@ def _set_budget(folder: StudyFolder, options: Options) -> None:
 def _run(folder: StudyFolder, how: RunOptions) -> None:
     from tuner.study.run_study import run_study
 
-    _stop_in_order_when_asked()
+    stop_in_order_when_asked()
     until = how.until_epoch(datetime.now().astimezone())
     try:
         with (
@@ -236,7 +236,7 @@ def _say_what_is_done(progress: Observer, folder: StudyFolder, frozen: FrozenStu
         progress.note(warning)
 
 
-def _stop_in_order_when_asked() -> None:
+def stop_in_order_when_asked() -> None:
     """A kill, and the end of the terminal (unless nohup has it ignored), stop the run as Ctrl-C does."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)

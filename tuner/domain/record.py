@@ -25,6 +25,8 @@ class Stage(StrEnum):
     """The baseline measured again during the search, which shows how the machine drifts."""
     REMEASURE = "remeasure"
     """A trial of the search measured again, because the machine drifted while it ran."""
+    VERIFY = "verify"
+    """The baseline or a winner launched again later, to see whether what was found still holds."""
 
 
 class Owner(BaseModel):

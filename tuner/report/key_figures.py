@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.domain.profile import Profile
+from tuner.domain.quality import QualityCost
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Cell, Workload
 from tuner.report.quality import quality_json
@@ -13,6 +14,12 @@ from tuner.report.tables import decode_by_content, prefill_by_depth
 
 _NOISE_NATS = 0.02
 """As in `tuner.report.quality`: what another batch size makes of the same configuration lies below it."""
+
+
+def worst_nats(cost: QualityCost | None) -> float | None:
+    """How far one launch's answers are from the baseline's, the worse of the two places."""
+    known = [cost.alone.kl, cost.deep.kl] if cost is not None else []
+    return max((nats for nats in known if nats is not None), default=None)
 
 
 class KeyFigures:
@@ -69,10 +76,8 @@ class KeyFigures:
     def quality_nats(self) -> float | None:
         """How far answers are from the baseline's, the worse of the two places; None where that was not checked."""
         told = quality_json(self._trials)
-        if told is None:
-            return None
-        known = [told[place]["kl_nats"] for place in ("alone", "deep") if told[place]["kl_nats"] is not None]
-        return max(known, default=None)
+        known = [told[place]["kl_nats"] for place in ("alone", "deep")] if told is not None else []
+        return max((nats for nats in known if nats is not None), default=None)
 
     @property
     def quality(self) -> str:

@@ -37,13 +37,17 @@ CONSTRAINTS = ("outcome", "memory", "context", "streams")
 OBJECTIVES = ("prefill_tps", "decode_tps", "context_tokens")
 """The raw metrics that the study maximises together. Profiles are computed from stored trials, never searched alone."""
 
-_RECORD = "record"
+RECORD_KEY = "record"
+"""The attribute of a trial that holds its record."""
 _ORIGIN = "origin"
 _STARTUP_TRIALS = 5
 _PATIENCE = 20
 """Proposals in a row that may be known already before random ones are drawn instead."""
 
 _LOCK_WAIT_S = 60.0
+
+Storage = optuna.storages.BaseStorage
+"""Where a study's trials lie, whatever database that is."""
 
 SamplerFactory = Callable[[int], BaseSampler]
 """Makes a sampler from a seed."""
@@ -97,12 +101,20 @@ class TrialPool:
     """All trials of one study, in one Optuna storage."""
 
     def __init__(
-        self, storage: optuna.storages.BaseStorage, name: str, space: SearchSpace, sampler: SamplerFactory = tpe
+        self,
+        storage: optuna.storages.BaseStorage,
+        name: str,
+        space: SearchSpace,
+        sampler: SamplerFactory = tpe,
+        *,
+        beside: str = "confirm",
     ) -> None:
+        """`beside` names the Optuna study of what is measured again: each has its own records and numbers."""
+        self.storage = storage
         self._space = space
         self._distributions = distributions(space)
         self._search = _open(storage, "search", len(OBJECTIVES))
-        self._confirm = _open(storage, "confirm", 1)
+        self._confirm = _open(storage, beside, 1)
         # A sampler seeded alike after every start would propose its first trials again.
         told = len(self._search.get_trials(deepcopy=False))
         seed = int.from_bytes(hashlib.sha256(f"{name} {told}".encode()).digest()[:4], "big")
@@ -115,7 +127,9 @@ class TrialPool:
         self._asked: dict[int, Trial] = {}
 
     @classmethod
-    def open_file(cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe) -> TrialPool:
+    def open_file(
+        cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe, *, beside: str = "confirm"
+    ) -> TrialPool:
         """The pool of the study `name` in the SQLite file at `path`, made if it is not there."""
 
         def connect() -> sqlite3.Connection:
@@ -130,7 +144,7 @@ class TrialPool:
                 raise sqlite3.DatabaseError(state)
             # No path in the URL: a `?` ends it, Optuna reads braces as a template, and SQLAlchemy undoes `%` since 2.1.
             storage = optuna.storages.RDBStorage("sqlite:///study.db", engine_kwargs={"creator": connect})
-            return cls(storage, name, space, sampler)
+            return cls(storage, name, space, sampler, beside=beside)
 
     def enqueue(self, values: dict[str, Value], origin: str) -> None:
         """Puts a configuration in the queue that `ask` serves first. `origin` is the seed's name.
@@ -214,7 +228,7 @@ class TrialPool:
 
     def save(self, record: TrialRecord, *, confirm: bool = False) -> None:
         """Makes the record durable. It can be saved again as long as its trial is open."""
-        self._trial(record.number, confirm).set_user_attr(_RECORD, record.model_dump_json(exclude_none=True))
+        self._trial(record.number, confirm).set_user_attr(RECORD_KEY, record.model_dump_json(exclude_none=True))
 
     def tell(
         self, record: TrialRecord, objectives: tuple[float, float, float] | None, *, confirm: bool = False
@@ -247,6 +261,13 @@ class TrialPool:
         study = self._confirm if confirm else self._search
         return [_parsed(text) for text in _record_texts(study.get_trials(deepcopy=False))]
 
+    def records_of(self, beside: str) -> list[TrialRecord]:
+        """The records of another study beside the search; none where there is no such study."""
+        names = {study.study_name: study._study_id for study in self.storage.get_all_studies()}
+        if beside not in names:
+            return []
+        return [_parsed(text) for text in _record_texts(self.storage.get_all_trials(names[beside], deepcopy=False))]
+
     def untold(self, *, confirm: bool = False) -> list[TrialRecord]:
         """The records of trials that were never closed: without a verdict, or killed just before they were told."""
         study = self._confirm if confirm else self._search
@@ -256,11 +277,11 @@ class TrialPool:
     def drop_unrecorded(self) -> None:
         """Puts back what was asked but killed before its record was written, and closes it."""
         for trial in self._search.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if _RECORD not in trial.user_attrs:
+            if RECORD_KEY not in trial.user_attrs:
                 self._enqueue_again(trial)
                 self._search.tell(trial.number, state=TrialState.FAIL)
         for trial in self._confirm.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if _RECORD not in trial.user_attrs:
+            if RECORD_KEY not in trial.user_attrs:
                 self._confirm.tell(trial.number, state=TrialState.FAIL)
 
     def _enqueue_again(self, trial: FrozenTrial) -> None:
@@ -311,7 +332,7 @@ def _open(storage: optuna.storages.BaseStorage, name: str, objectives: int) -> o
 
 
 def _record_texts(trials: Iterable[FrozenTrial]) -> list[str]:
-    return [trial.user_attrs[_RECORD] for trial in trials if _RECORD in trial.user_attrs]
+    return [trial.user_attrs[RECORD_KEY] for trial in trials if RECORD_KEY in trial.user_attrs]
 
 
 @lru_cache(maxsize=4096)

@@ -39,10 +39,11 @@ def run_study(kit: Kit) -> None:
         _search(kit, baseline)
         confirm(kit)
     finally:
-        _restore_power(kit)
+        restore_power(kit)
 
 
-def _restore_power(kit: Kit) -> None:
+def restore_power(kit: Kit) -> None:
+    """Gives the cards the caps back that they had; tells where that fails."""
     for result in kit.cards.restore():
         if not result.settled:
             kit.observer.note(f"{result}; try: {result.advice}")
