@@ -63,7 +63,7 @@ def test_what_a_row_says() -> None:
         "gain": told["gain"], "n-max": "2", "acceptance": "83%",
     }  # fmt: skip
     assert re.fullmatch(r"15\d\d / 7\d\.\d", told["best prefill/decode t/s"])
-    assert re.fullmatch(r"1\.50x \(1\.4\d to 1\.5\d\)", told["gain"])
+    assert re.fullmatch(r"1\.50x \(1\.[45]\d to 1\.5\d\)", told["gain"])
     assert "decode code@512, 64 tokens, greedy; 3 + 3 launches" in method
 
 

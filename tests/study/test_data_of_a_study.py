@@ -53,7 +53,7 @@ def test_unknown_is_missing_and_never_zero(tables: tuple[pd.DataFrame, pd.DataFr
 def test_mistakes_are_told(bench: Bench, tables: object, monkeypatch: pytest.MonkeyPatch) -> None:
     del tables
     assert "--csv DIR or --parquet DIR" in bench.tuner("data", "s").err
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     said = bench.tuner("data", "s", "--parquet", "out")
     assert (said.code, "llm-engine-tuner[parquet]" in said.err) == (2, True)
     said = bench.tuner("dashboard", "s")

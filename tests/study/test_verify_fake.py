@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.bench import FAKE, RIGS, Bench
-from tuner.domain.record import Stage
+from tests.bench import FAKE, RIGS, Bench, bench_in
+from tuner.domain.record import Stage, TrialRecord
 
 SPACE = """
 schema_version = 1
@@ -38,16 +39,28 @@ class Updated:
         self.bench = bench
         self.engine = bench.folder / "engine"
         self.install("10068 (aaa)")
-        words = bench.quick("--trials", "4", "--confirm-rounds", "3", "--space", str(bench.file("space.toml", SPACE)))
+        words = bench.quick(
+            "--trials",
+            "4",
+            "--confirm-rounds",
+            "3",
+            "--space",
+            str(bench.file("space.toml", SPACE)),
+            "--fixed",
+            "-c 16384",
+        )
         words[words.index("--binary") + 1] = str(self.engine)
         said = bench.tuner(*words)
         assert said.code == 0, said.err
         self.before = self.stored()
+        self.seen = 0
 
     def install(self, version: str, first: str = "", path: Path | None = None) -> None:
         program = path or self.engine
         program.write_text(
-            f'#!/bin/sh\ncase "$1" in --version) echo "version: {version}" >&2; exit ;; esac\n{first}\nexec {FAKE} "$@"\n'
+            '#!/bin/sh
+case "$1" in --version) '
+            f'echo "version: {version}" >&2; exit ;; esac\n{first}\nexec {FAKE} "$@"\n'
         )
         program.chmod(0o755)
 
@@ -55,6 +68,10 @@ class Updated:
         """Everything of the old study: records and what is frozen."""
         frozen = (self.bench.study() / "frozen.json").read_text()
         return [self.bench.raw_records("search"), self.bench.raw_records("confirm"), frozen]
+
+    def launches(self) -> list[TrialRecord]:
+        """What was launched since the test began."""
+        return self.bench.records("verify")[self.seen :]
 
     def verify(self, *more: str) -> dict[str, object]:
         said = self.bench.tuner("verify", "s", "--json", *more)
@@ -64,9 +81,18 @@ class Updated:
         return told
 
 
+@pytest.fixture(scope="module")
+def one_study(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Iterator[Updated]:
+    """Made once: a verification leaves the study as it was, which every test holds it to."""
+    with pytest.MonkeyPatch.context() as patch, bench_in(tmp_path_factory.mktemp("verify"), tiny_model, patch) as made:
+        yield Updated(made)
+
+
 @pytest.fixture
-def updated(bench: Bench) -> Updated:
-    return Updated(bench)
+def updated(one_study: Updated) -> Updated:
+    one_study.seen = len(one_study.bench.records("verify"))
+    one_study.install("10068 (aaa)")
+    return one_study
 
 
 def profile(told: dict[str, object]) -> dict[str, object]:
@@ -87,35 +113,36 @@ def test_after_an_update_a_gain_that_holds_is_told_so(updated: Updated) -> None:
     assert told["launches"] == 6
     for configuration in told["configurations"]:  # type: ignore[attr-defined]
         assert configuration["decode"]["ratio"] == pytest.approx(1, abs=0.1)
-    records = updated.bench.records("verify")
+    records = updated.launches()
     assert {record.stage for record in records} == {Stage.VERIFY}
     assert [record.is_baseline for record in records] == [True, False, False, True, False, True]
-    assert all((updated.bench.study() / f"trials/verify-{n:04}/requests.jsonl").is_file() for n in range(6))
+    assert all(record.folder.startswith("trials/verify-") for record in records)
+    assert all((updated.bench.study() / record.folder / "requests.jsonl").is_file() for record in records)
     assert updated.bench.tuner("best", "s", "--json").out == best
     # The run itself still refuses the other build, and the report for a person says the same.
     assert updated.bench.tuner("run", "s").code == 2
     shown = updated.bench.tuner("verify", "s", "--rounds", "2")
     assert "quick  holds: " in shown.out
     assert "everything holds" in shown.out
-    assert len(updated.bench.records("verify")) == 10
+    assert len(updated.launches()) == 10
     updated.bench.assert_nothing_left()
 
 
 def test_a_winner_that_the_new_build_refuses_is_to_be_tuned_again_and_not_launched_thrice(updated: Updated) -> None:
-    updated.install(
-        "10100 (bbb)", 'case "$*" in *draft-mtp*) echo "error: invalid argument: --spec-type" >&2; exit 1;; esac'
-    )
+    # A winner names its flags, the baseline does not.
+    refuses = 'case "$*" in *--ubatch-size*) echo "error: invalid argument: --ubatch-size" >&2; exit 1;; esac'
+    updated.install("10100 (bbb)", refuses)
     told = updated.verify()
     one = profile(told)
     assert (one["standing"], one["now"]) == ("fails", None)
     assert told["tune_again"] == ["quick"]
-    assert [record.is_baseline for record in updated.bench.records("verify")].count(False) == 1
+    assert [record.is_baseline for record in updated.launches()].count(False) == 1
 
 
 def test_a_gain_that_is_gone_and_speeds_that_changed(updated: Updated) -> None:
     rig = (RIGS / "default.toml").read_text()
     slower = updated.bench.file("slower.toml", rig.replace("tps = 58.0", "tps = 29.0"))
-    fast = f'case "$*" in *draft-mtp*) FAKE_RIG={slower}; export FAKE_RIG;; esac'
+    fast = f'case "$*" in *--ubatch-size*) FAKE_RIG={slower}; export FAKE_RIG;; esac'
     updated.install("10100 (bbb)", fast)
     told = updated.verify()
     one = profile(told)
@@ -132,7 +159,7 @@ def test_another_program_can_be_verified_beside_the_studys_own(updated: Updated)
     updated.install("10200 (ccc)", path=other)
     told = updated.verify("--binary", str(other), "--rounds", "2")
     assert profile(told)["standing"] == "holds"
-    assert all(r.launched and r.launched.argv[0] == str(other) for r in updated.bench.records("verify"))
+    assert all(r.launched and r.launched.argv[0] == str(other) for r in updated.launches())
 
 
 def test_another_machine_or_model_is_no_update(updated: Updated) -> None:
@@ -142,7 +169,8 @@ def test_another_machine_or_model_is_no_update(updated: Updated) -> None:
     path.write_text(json.dumps(frozen))
     said = updated.bench.tuner("verify", "s")
     assert (said.code, "Abacus 3000" in said.err) == (2, True)
-    assert updated.bench.records("verify") == []
+    assert updated.launches() == []
+    path.write_text(str(updated.before[2]))
 
 
 def test_a_baseline_that_does_not_run_any_more_is_told(updated: Updated) -> None:

@@ -96,8 +96,9 @@ class Progress:
             self._console.print(Text(f"{stamp} {line}", style=style))
         else:
             # Rich would wrap at 80 columns: a log file wants whole lines, at once.
-            sys.stdout.write(f"{stamp} {line}\n")
-            sys.stdout.flush()
+            out = sys.stderr if self._console.stderr else sys.stdout
+            out.write(f"{stamp} {line}\n")
+            out.flush()
 
     def _status(self) -> Text:
         parts = [f"{self._phase} {self._launched}" + (f"/{self._planned}" if self._planned else "")]
