@@ -57,11 +57,8 @@ class Updated:
 
     def install(self, version: str, first: str = "", path: Path | None = None) -> None:
         program = path or self.engine
-        program.write_text(
-            '#!/bin/sh
-case "$1" in --version) '
-            f'echo "version: {version}" >&2; exit ;; esac\n{first}\nexec {FAKE} "$@"\n'
-        )
+        lines = ["#!/bin/sh", f'case "$1" in --version) echo "version: {version}" >&2; exit ;; esac', first]
+        program.write_text("\n".join([*lines, f'exec {FAKE} "$@"', ""]))
         program.chmod(0o755)
 
     def stored(self) -> list[object]:
