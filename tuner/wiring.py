@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import tuner.engines
 from tuner.domain.definition import StudyDefinition
-from tuner.domain.errors import BadInput, MissingFile, StudyBusy, StudyMismatch
+from tuner.domain.errors import BadInput, MissingFile, StudyBusy, StudyMismatch, TunerError
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import Owner, TrialRecord
@@ -34,9 +34,10 @@ from tuner.store.origin import Origin
 from tuner.study.create import Sources, freeze, survey
 from tuner.study.kit import Kit
 from tuner.study.protocols import Engine, Observer, Pool, Process
+from tuner.study.verify import VERIFY
 
 if TYPE_CHECKING:
-    from tuner.search.pool import TrialPool
+    from tuner.search.pool import Storage, TrialPool
     from tuner.search.samplers import SamplerFactory
     from tuner.search.shared_pool import SharedPool, SharedStudy
     from tuner.search.workers import Workers
@@ -277,6 +278,75 @@ def _joined(first: FrozenStudy, here: FrozenStudy, *, accept_changes: bool) -> F
     return first.model_copy(update=own)
 
 
+def prepare_to_verify(folder: StudyFolder, binary: str | None, *, accept_changes: bool) -> FrozenStudy:
+    """The study with the engine, the driver and the devices as they are now; nothing of it is written down.
+
+    Raises:
+        BadInput: the study never ran, or has several binaries of which `binary` would have to be one.
+        StudyMismatch: the machine or the model is another one: no figure could be compared.
+    """
+    frozen = folder.frozen()
+    if frozen is None:
+        raise BadInput(f"The study {folder.name} never ran", advice=f"run it with `tuner run {folder.name}`")
+    definition = frozen.definition
+    if binary is not None:
+        if len(definition.binary) > 1:
+            raise BadInput("The study chose among several binaries", advice="leave --binary out")
+        definition = definition.model_copy(update={"binary": (str(Path(binary).absolute()),)})
+    surveyed = survey(load_engine(definition.engine), definition, sources(definition.engine))
+    # What an update may change is what a verification is for.
+    alike = surveyed.machine.model_copy(update={"cards": frozen.machine.cards, "gpus": frozen.machine.gpus})
+    differences = frozen.differences(alike, frozen.engines, surveyed.models)
+    if differences and not accept_changes:
+        raise StudyMismatch(
+            "The study was made on another machine or with another model:\n  " + "\n  ".join(differences),
+            where=str(folder.path),
+            advice="start a new study with --name, or compare nevertheless with --accept-changes",
+        )
+    return frozen.model_copy(
+        update={
+            "definition": definition,
+            "machine": surveyed.machine,
+            "engines": surveyed.engines,
+            "models": surveyed.models,
+        }
+    )
+
+
+def space_changes(before: FrozenStudy, now: FrozenStudy) -> list[str]:
+    """What the search could try now and could not then, or the other way round, in words; nothing where it cannot be
+    told."""
+    try:
+        fresh = examine(now.definition).space.by_name
+    except TunerError:
+        return []
+    told = []
+    for name in dict.fromkeys([*fresh, *before.space.by_name]):
+        then, today = before.space.by_name.get(name), fresh.get(name)
+        if then is None or today is None:
+            told.append(f"{name} can {'be tuned now' if then is None else 'not be tuned any more'}")
+            continue
+        choices = set(then.choices or ()), set(today.choices or ())
+        told += [f"{name} can be {value} now" for value in sorted(map(str, choices[1] - choices[0]))]
+        told += [f"{name} cannot be {value} any more" for value in sorted(map(str, choices[0] - choices[1]))]
+    return told
+
+
+def read_verifications(study: OpenStudy) -> list[TrialRecord]:
+    """The launches of every `tuner verify` of a study."""
+    if not study.folder.storage_path.is_file():
+        return []
+    return _pool(study.folder, study.frozen).records_of(VERIFY)
+
+
+def storage_of(folder: StudyFolder) -> Storage:
+    """The study's Optuna storage. Raises BadInput before the first run."""
+    study = read_study(folder)
+    if study is None or not folder.storage_path.is_file():
+        raise BadInput(f"The study {folder.name} has no trials yet", advice=f"run it with `tuner run {folder.name}`")
+    return _pool(folder, study.frozen).storage
+
+
 def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
     """In what two definitions differ, budgets aside, in words."""
     free = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler", "trim"}
@@ -300,6 +370,8 @@ def open_kit(
     until: float | None = None,
     after_crashes: bool = False,
     storage: str | None = None,
+    verifying: bool = False,
+    binary: str | None = None,
 ) -> Iterator[Kit]:
     """The kit of a run, under the locks of the study and of the machine.
 
@@ -311,6 +383,9 @@ def open_kit(
         until: when the run ends, in seconds since the epoch.
         after_crashes: whether to go on though the machine went down twice in a row.
         storage: the address of the shared storage, with its password; None: as the study knows it.
+        verifying: whether what is launched again lies apart from the study's own launches (see `tuner.study.verify`);
+            engine and driver may then be others than the study's, and the study stays as it is frozen.
+        binary: for verifying, the engine's program in place of the study's.
 
     Raises:
         StudyBusy: another tuner is at work on the study, or on this machine.
@@ -334,12 +409,15 @@ def open_kit(
             held.enter_context(MachineLock(_lock_folder(), whole))
         for told in restore_power(cards):
             observer.note(told)
-        frozen = prepare(folder, accept_changes=accept_changes, founded=founded)
+        if verifying:
+            frozen = prepare_to_verify(folder, binary, accept_changes=accept_changes)
+        else:
+            frozen = prepare(folder, accept_changes=accept_changes, founded=founded)
         if side_by_side:
             held.enter_context(MachineLock(_lock_folder(), _parts(frozen, cards)))
         pool: Pool
         if founded is None:
-            pool = _pool(folder, frozen, observer.note)
+            pool = _pool(folder, frozen, observer.note, beside=VERIFY if verifying else "confirm")
         else:
             pool = held.enter_context(_shared_pool(shared, frozen, workers, observer.note))
         yield Kit(
@@ -349,7 +427,9 @@ def open_kit(
             observer=observer,
             owner=this_process(),
             environment={name: value for name, value in os.environ.items() if name not in _SECRETS},
-            trial_files=lambda number, confirm: folder.trial(number, confirm=confirm),
+            trial_files=lambda number, confirm: (
+                folder.verification(number) if verifying and confirm else folder.trial(number, confirm=confirm)
+            ),
             start_process=_engine_process,
             cards=cards,
             until=until,
@@ -442,7 +522,13 @@ def _parts(frozen: FrozenStudy, cards: MachineCards) -> set[str]:
     return {name if place is None else cards.identities[place].key for name, place in places.items()} or {"cpu"}
 
 
-def _pool(folder: StudyFolder, frozen: FrozenStudy, note: Callable[[str], None] | None = None) -> TrialPool:
+def _pool(
+    folder: StudyFolder,
+    frozen: FrozenStudy,
+    note: Callable[[str], None] | None = None,
+    *,
+    beside: str = "confirm",
+) -> TrialPool:
     """The study's pool; with its sampler, which `note` hears from, where it is to be asked."""
     # Importing optuna takes half a second: only what opens a storage pays for it.
     from tuner.search.pool import TrialPool
@@ -456,7 +542,7 @@ def _pool(folder: StudyFolder, frozen: FrozenStudy, note: Callable[[str], None] 
         )
 
     sampler = tpe if note is None else _sampler(frozen, note, lambda: pool.records(confirm=True))
-    pool = TrialPool.open_file(folder.storage_path, folder.name, frozen.space, sampler)
+    pool = TrialPool.open_file(folder.storage_path, folder.name, frozen.space, sampler, beside=beside)
     return pool
 
 

@@ -17,6 +17,7 @@ COMMANDS = [
     "init",
     "best",
     "compare",
+    "report",
     "front",
     "status",
     "doctor",
@@ -24,6 +25,11 @@ COMMANDS = [
     "resume",
     "pause",
     "service",
+    "export",
+    "row",
+    "data",
+    "verify",
+    "dashboard",
 ]
 HEAVY = {
     "optuna",
@@ -112,4 +118,4 @@ def test_reading_does_not_hold_up_a_run(bench: Bench) -> None:
         assert bench.tuner("best", "s").code in (0, 2)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert "see again: tuner best s" in out
+    assert "see again, with every figure: tuner best s" in out

@@ -170,7 +170,7 @@ def test_a_quantised_cache_shows_what_it_costs(bench: Bench) -> None:
     }  # fmt: skip
     assert told["depth_tokens"] == 2048
     assert told["deep"].keys() == told["alone"].keys() == {"kl_nats", "known_right", "known_asked"}
-    assert "quality   behind 2048 tokens: " in bench.tuner("best", "s").out
+    assert "quality   behind 2048 tokens: " in bench.tuner("best", "s", "--details").out
 
 
 WORKLOAD = Workload(cells=(Cell(content=Content.CODE, depth=1024),), predict_tokens=8)

@@ -295,16 +295,33 @@ def best(
     study: Annotated[str, typer.Argument(help="The study's name.")],
     profile: ProfileNames = None,
     json: Json = False,
+    details: Annotated[bool, typer.Option("--details", help="Add every figure and note, by profile.")] = False,
     boot_unit: Annotated[bool, typer.Option("--boot-unit", help="Print a systemd unit for the power caps.")] = False,
     studies: Studies = Path("studies"),
 ) -> None:
-    """Prints the best command for each profile, with its gain over the baseline."""
+    """Prints a table of the profiles with their gains over the baseline, and the best command for each."""
     from tuner.cli.reading import best_command, boot_unit_command
 
     if boot_unit:
         boot_unit_command(study, tuple(profile or ()), studies)
     else:
-        best_command(study, tuple(profile or ()), studies, as_json=json)
+        best_command(study, tuple(profile or ()), studies, as_json=json, details=details)
+
+
+@app.command()
+def export(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    form: Annotated[
+        str, typer.Option("--format", help="sh, ps1, bat, systemd, docker-compose, llama-swap, ini or json.")
+    ] = "sh",
+    profile: ProfileNames = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write; printed if not given.")] = None,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Writes a profile's best command as a script, a service, a container or another tool's configuration."""
+    from tuner.cli.exporting import export_command
+
+    export_command(study, tuple(profile or ()), form, output, studies)
 
 
 @app.command()
@@ -382,6 +399,63 @@ def doctor(
         pasted=_pasted(context),
     )
     doctor_command(options, study, engine, studies, trust=trust)
+
+
+@app.command()
+def row(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    profile: ProfileNames = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="A Markdown table (without --csv).")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Comma separated values.")] = False,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Prints a row for a community's table of results, with nothing in it that tells who you are."""
+    from tuner.cli.data import row_command
+
+    row_command(study, tuple(profile or ()), studies, as_csv_text=csv and not markdown)
+
+
+@app.command()
+def data(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    csv: Annotated[Path | None, typer.Option(help="The folder for trials.csv and requests.csv.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="The same as Parquet; needs pyarrow.")] = None,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Writes every trial and every request as tables."""
+    from tuner.cli.data import data_command
+
+    data_command(study, csv, parquet, studies)
+
+
+@app.command()
+def verify(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    rounds: Annotated[int, typer.Option(help="Launches of the baseline and of each winner.", min=2)] = 3,
+    binary: Annotated[str | None, typer.Option(help="The engine's program in place of the study's.")] = None,
+    json: Json = False,
+    studies: Studies = Path("studies"),
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Compare though machine or model changed.")
+    ] = False,
+) -> None:
+    """After an update of engine or driver: launches baseline and winners again, and tells what still holds."""
+    from tuner.cli.verifying import verify_command
+
+    verify_command(study, rounds, binary, studies, accept_changes=accept_changes, as_json=json)
+
+
+@app.command()
+def dashboard(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    host: Annotated[str, typer.Option(help="The address to serve at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to serve at.")] = 8090,
+    studies: Studies = Path("studies"),
+) -> None:
+    """Shows the study in optuna-dashboard, where that is installed."""
+    from tuner.cli.verifying import dashboard_command
+
+    dashboard_command(study, host, port, studies)
 
 
 service = typer.Typer(no_args_is_help=True, help="Continues a study after a restart, without anyone logging in.")

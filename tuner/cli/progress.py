@@ -20,8 +20,9 @@ from tuner.report.tables import trial_line
 class Progress:
     """An `Observer` for a person. A context manager: it holds the live line and the log file."""
 
-    def __init__(self, log_path: Path) -> None:
-        self._console = Console(highlight=False)
+    def __init__(self, log_path: Path, *, to_stderr: bool = False) -> None:
+        """`to_stderr` leaves standard output to what a script reads."""
+        self._console = Console(highlight=False, stderr=to_stderr)
         self._log_path = log_path
         self._log: IO[str] | None = None
         self._live: Live | None = None
@@ -95,8 +96,9 @@ class Progress:
             self._console.print(Text(f"{stamp} {line}", style=style))
         else:
             # Rich would wrap at 80 columns: a log file wants whole lines, at once.
-            sys.stdout.write(f"{stamp} {line}\n")
-            sys.stdout.flush()
+            out = sys.stderr if self._console.stderr else sys.stdout
+            out.write(f"{stamp} {line}\n")
+            out.flush()
 
     def _status(self) -> Text:
         parts = [f"{self._phase} {self._launched}" + (f"/{self._planned}" if self._planned else "")]

@@ -22,6 +22,7 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.space import Parameter
 from tuner.domain.verdict import Outcome
 from tuner.process.lock import holder
+from tuner.report.best_table import best_lines
 from tuner.report.cards import card_cells
 from tuner.report.json_form import best_json, outcomes, status_json
 from tuner.report.recommendation import Recommendation, recommend
@@ -33,19 +34,19 @@ from tuner.study.machine_state import warnings
 from tuner.study.protocols import Engine
 
 
-def best_command(name: str, profiles: tuple[str, ...], studies: Path, *, as_json: bool) -> None:
+def best_command(name: str, profiles: tuple[str, ...], studies: Path, *, as_json: bool, details: bool) -> None:
     """Prints what is recommended."""
     folder = StudyFolder.existing(studies, name)
     if not as_json:
-        print_recommendations(folder, profiles)
+        print_recommendations(folder, profiles, details=details)
         return
-    frozen, found = _recommendations(folder, profiles)
+    frozen, found = recommendations(folder, profiles)
     typer.echo(json.dumps(best_json(name, frozen, found), indent=2, ensure_ascii=False))
 
 
 def boot_unit_command(name: str, profiles: tuple[str, ...], studies: Path) -> None:
     """Prints the unit that sets the recommended power caps again after a restart, for one profile."""
-    _, found = _recommendations(StudyFolder.existing(studies, name), profiles)
+    _, found = recommendations(StudyFolder.existing(studies, name), profiles)
     capped = {r.profile.name: r.trial.cap_commands for r in found if r.trial.cap_commands}
     if not capped:
         raise BadInput("No power cap is recommended here", advice="`tuner run --power-cap` lets a study search them")
@@ -56,14 +57,15 @@ def boot_unit_command(name: str, profiles: tuple[str, ...], studies: Path) -> No
     typer.echo(wiring.machine_cards().boot_unit(next(iter(capped.values()))), nl=False)
 
 
-def print_recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> None:
-    """One block a profile: the command, the gain, the figures."""
-    frozen, found = _recommendations(folder, profiles)
-    for recommendation in found:
-        typer.echo("\n".join(recommendation_lines(recommendation, frozen)) + "\n")
+def print_recommendations(folder: StudyFolder, profiles: tuple[str, ...], *, details: bool = False) -> None:
+    """All profiles in one table, and each command; with `details` a block of figures and notes for each profile."""
+    frozen, found = recommendations(folder, profiles)
+    typer.echo("\n".join(best_lines(frozen, found)))
+    for recommendation in found if details else ():
+        typer.echo("\n" + "\n".join(recommendation_lines(recommendation, frozen)))
 
 
-def _recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> tuple[FrozenStudy, list[Recommendation]]:
+def recommendations(folder: StudyFolder, profiles: tuple[str, ...]) -> tuple[FrozenStudy, list[Recommendation]]:
     study = wiring.read_study(folder)
     found = recommend(study.frozen, study.searched, study.confirmed) if study else []
     if study is None or not found:

@@ -225,7 +225,7 @@ def _run(folder: StudyFolder, how: RunOptions) -> None:
     from tuner.study.run_study import run_study
 
     ask_before_running(folder, trust=how.trust)
-    _stop_in_order_when_asked()
+    stop_in_order_when_asked()
     until = how.until_epoch(datetime.now().astimezone())
     try:
         with (
@@ -249,7 +249,7 @@ def _run(folder: StudyFolder, how: RunOptions) -> None:
         raise
     typer.echo("")
     print_recommendations(folder, ())
-    typer.echo(f"\nsee again: {_line('best', folder)}")
+    typer.echo(f"\nsee again, with every figure: {_line('best', folder)} --details")
 
 
 def _say_what_is_done(progress: Observer, folder: StudyFolder, frozen: FrozenStudy) -> None:
@@ -266,7 +266,7 @@ def _say_what_is_done(progress: Observer, folder: StudyFolder, frozen: FrozenStu
         progress.note(warning)
 
 
-def _stop_in_order_when_asked() -> None:
+def stop_in_order_when_asked() -> None:
     """A kill, and the end of the terminal (unless nohup has it ignored), stop the run as Ctrl-C does."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)

@@ -27,6 +27,8 @@ class Stage(StrEnum):
     """A trial of the search measured again, because the machine drifted while it ran."""
     TRIM = "trim"
     """A winner with some of its flags put back to the baseline's values, which shows what these are worth."""
+    VERIFY = "verify"
+    """The baseline or a winner launched again later, to see whether what was found still holds."""
 
 
 class Owner(BaseModel):

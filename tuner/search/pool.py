@@ -47,6 +47,9 @@ _PATIENCE = 20
 
 _LOCK_WAIT_S = 60.0
 
+Storage = optuna.storages.BaseStorage
+"""Where a study's trials lie, whatever database that is."""
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -94,13 +97,19 @@ class TrialPool:
         name: str,
         space: SearchSpace,
         sampler: SamplerFactory = tpe,
+        *,
         prefix: str = "",
+        beside: str = "confirm",
     ) -> None:
-        """`prefix` stands before the names of the Optuna studies, in a storage that holds several studies."""
+        """`prefix` stands before the names of the Optuna studies, in a storage that holds several studies.
+
+        `beside` names the Optuna study of what is measured again: each has its own records and numbers.
+        """
+        self.storage = storage
         self._space = space
         self._distributions = distributions(space)
         self._search = _open(storage, f"{prefix}search", len(OBJECTIVES))
-        self._confirm = _open(storage, f"{prefix}confirm", 1)
+        self._confirm = _open(storage, f"{prefix}{beside}", 1)
         # A sampler seeded alike after every start would propose its first trials again.
         told = len(self._search.get_trials(deepcopy=False))
         seed = int.from_bytes(hashlib.sha256(f"{name} {told}".encode()).digest()[:4], "big")
@@ -114,7 +123,9 @@ class TrialPool:
         self._failures: list[TrialRecord] = []
 
     @classmethod
-    def open_file(cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe) -> TrialPool:
+    def open_file(
+        cls, path: Path, name: str, space: SearchSpace, sampler: SamplerFactory = tpe, *, beside: str = "confirm"
+    ) -> TrialPool:
         """The pool of the study `name` in the SQLite file at `path`, made if it is not there."""
 
         def connect() -> sqlite3.Connection:
@@ -129,7 +140,7 @@ class TrialPool:
                 raise sqlite3.DatabaseError(state)
             # No path in the URL: a `?` ends it, Optuna reads braces as a template, and SQLAlchemy undoes `%` since 2.1.
             storage = optuna.storages.RDBStorage("sqlite:///study.db", engine_kwargs={"creator": connect})
-            return cls(storage, name, space, sampler)
+            return cls(storage, name, space, sampler, beside=beside)
 
     def enqueue(self, values: dict[str, Value], origin: str) -> None:
         """Puts a configuration in the queue that `ask` serves first. `origin` is the seed's name.
@@ -267,6 +278,13 @@ class TrialPool:
         """The records of all trials, open ones included, in order."""
         study = self._confirm if confirm else self._search
         return [parsed(text) for text in _record_texts(study.get_trials(deepcopy=False))]
+
+    def records_of(self, beside: str) -> list[TrialRecord]:
+        """The records of another study beside the search; none where there is no such study."""
+        names = {study.study_name: study._study_id for study in self.storage.get_all_studies()}
+        if beside not in names:
+            return []
+        return [parsed(text) for text in _record_texts(self.storage.get_all_trials(names[beside], deepcopy=False))]
 
     def untold(self, *, confirm: bool = False) -> list[TrialRecord]:
         """The records of trials that were never closed: without a verdict, or killed just before they were told."""

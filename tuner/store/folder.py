@@ -5,7 +5,7 @@ studies/NAME/
   frozen.json       what was resolved for this machine at the first run
   study.db          all trials: an Optuna storage in SQLite
   run.log           what `tuner run` said, with times
-  trials/0007/      engine.log, requests.jsonl; confirm-0007 for a re-measurement
+  trials/0007/      engine.log, requests.jsonl; confirm-0007 for a re-measurement, verify-0007 for a verification
 """
 
 from __future__ import annotations
@@ -176,7 +176,14 @@ class StudyFolder:
 
     def trial(self, number: int, *, confirm: bool) -> TrialFolder:
         """The folder of a trial, made if it is not there."""
-        path = self.path / "trials" / (f"confirm-{number:04}" if confirm else f"{number:04}")
+        return self._trial(f"confirm-{number:04}" if confirm else f"{number:04}")
+
+    def verification(self, number: int) -> TrialFolder:
+        """The folder of a launch of `tuner verify`, made if it is not there."""
+        return self._trial(f"verify-{number:04}")
+
+    def _trial(self, name: str) -> TrialFolder:
+        path = self.path / "trials" / name
         path.mkdir(parents=True, exist_ok=True)
         return TrialFolder(path, relative=str(path.relative_to(self.path)))
 

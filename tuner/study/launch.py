@@ -33,7 +33,7 @@ class Launch:
     @property
     def confirms(self) -> bool:
         """Whether it is a re-measurement: its record is none of those that the search learns from."""
-        return self.stage in (Stage.CONFIRM, Stage.ANCHOR, Stage.REMEASURE, Stage.TRIM)
+        return self.stage in (Stage.CONFIRM, Stage.ANCHOR, Stage.REMEASURE, Stage.TRIM, Stage.VERIFY)
 
 
 def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> TrialRecord:
@@ -73,7 +73,8 @@ def open_record(kit: Kit, launch: Launch, files: TrialFiles, port: int) -> Trial
 
 def marker_of(kit: Kit, launch: Launch) -> str:
     """Names this launch among all processes of this machine."""
-    return f"{kit.frozen.study_id}/{'confirm-' if launch.confirms else ''}{launch.number:04}"
+    kind = "verify-" if launch.stage is Stage.VERIFY else "confirm-" if launch.confirms else ""
+    return f"{kit.frozen.study_id}/{kind}{launch.number:04}"
 
 
 def alias_of(kit: Kit, launch: Launch) -> str:

@@ -46,14 +46,15 @@ def run_study(kit: Kit) -> None:
         if kit.frozen.definition.trim and kit.pool.leads():
             trim(kit)
     finally:
-        _restore_power(kit)
+        restore_power(kit)
 
 
 def _any_open(kit: Kit, numbers: set[int]) -> bool:
     return any(record.verdict is None and record.number in numbers for record in kit.pool.records())
 
 
-def _restore_power(kit: Kit) -> None:
+def restore_power(kit: Kit) -> None:
+    """Gives the cards the caps back that they had; tells where that fails."""
     for result in kit.cards.restore():
         if not result.settled:
             kit.observer.note(f"{result}; try: {result.advice}")

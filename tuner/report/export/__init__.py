@@ -1,0 +1,1 @@
+"""A recommendation as a file that runs elsewhere: scripts, services, containers, configurations of other tools."""
