@@ -11,7 +11,9 @@ import pytest
 from tests.bench import ROOT, Bench
 from tuner import __version__
 
-COMMANDS = ["quickstart", "run", "init", "best", "status", "doctor", "restore-power", "resume", "pause", "service"]
+COMMANDS = [
+    "quickstart", "run", "init", "best", "report", "status", "doctor", "restore-power", "resume", "pause", "service",
+]  # fmt: skip
 HEAVY = {
     "optuna",
     "numpy",
