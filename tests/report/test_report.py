@@ -279,7 +279,7 @@ def test_without_resvg_the_page_is_written_and_what_is_missing_is_said(
 
 
 def test_a_report_of_a_thousand_trials_takes_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the processor's clock; PNG files cost the same in any study."""
+    """By the processor's clock: the wall's says nothing on a busy machine. PNG files take the same for any study."""
     monkeypatch.setattr(png_module, "find_spec", lambda _: None)
     many = many_trials(night(), 1000)
     started = time.process_time()
