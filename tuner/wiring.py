@@ -334,7 +334,7 @@ def space_changes(before: FrozenStudy, now: FrozenStudy) -> list[str]:
 
 def read_verifications(study: OpenStudy) -> list[TrialRecord]:
     """The launches of every `tuner verify` of a study."""
-    if not study.folder.storage_path.is_file():
+    if study.frozen.definition.storage is not None or not study.folder.storage_path.is_file():
         return []
     return _pool(study.folder, study.frozen).records_of(VERIFY)
 
@@ -342,6 +342,10 @@ def read_verifications(study: OpenStudy) -> list[TrialRecord]:
 def storage_of(folder: StudyFolder) -> Storage:
     """The study's Optuna storage. Raises BadInput before the first run."""
     study = read_study(folder)
+    if study is not None and study.frozen.definition.storage is not None:
+        from tuner.search.shared_storage import connect
+
+        return connect(_address(study.frozen.definition))
     if study is None or not folder.storage_path.is_file():
         raise BadInput(f"The study {folder.name} has no trials yet", advice=f"run it with `tuner run {folder.name}`")
     return _pool(folder, study.frozen).storage
@@ -396,6 +400,12 @@ def open_kit(
     with ExitStack() as held:
         held.enter_context(FileLock(folder.lock_path))
         asked = folder.definition()
+        if verifying and asked.storage is not None:
+            raise BadInput(
+                "A study that several machines share cannot be verified: what changed on one is not so on another",
+                where=str(folder.path),
+                advice="export the winners (`tuner export`), or run a new study here",
+            )
         founded = None
         if asked.storage is not None:
             held.enter_context(_shared_errors(_address(asked, storage)))

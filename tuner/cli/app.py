@@ -438,11 +438,12 @@ def verify(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Compare though machine or model changed.")
     ] = False,
+    trust: Trust = False,
 ) -> None:
     """After an update of engine or driver: launches baseline and winners again, and tells what still holds."""
     from tuner.cli.verifying import verify_command
 
-    verify_command(study, rounds, binary, studies, accept_changes=accept_changes, as_json=json)
+    verify_command(study, rounds, binary, studies, accept_changes=accept_changes, trust=trust, as_json=json)
 
 
 @app.command()

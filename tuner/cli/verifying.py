@@ -10,6 +10,7 @@ import typer
 from tuner import wiring
 from tuner.cli.progress import Progress
 from tuner.cli.running import stop_in_order_when_asked
+from tuner.cli.trust import ask_before_running
 from tuner.domain.errors import BadInput
 from tuner.report.recommendation import recommend
 from tuner.report.selection import baseline_of
@@ -19,7 +20,7 @@ from tuner.study.verify import verify
 
 
 def verify_command(
-    name: str, rounds: int, binary: str | None, studies: Path, *, accept_changes: bool, as_json: bool
+    name: str, rounds: int, binary: str | None, studies: Path, *, accept_changes: bool, trust: bool, as_json: bool
 ) -> None:
     """Launches baseline and winners again, and tells what still holds."""
     folder = StudyFolder.existing(studies, name)
@@ -28,6 +29,7 @@ def verify_command(
     baseline = baseline_of(study.searched) if study else None
     if study is None or baseline is None or not found:
         raise BadInput(f"The study {name} has no measured baseline yet", advice=f"run it with `tuner run {name}`")
+    ask_before_running(folder, trust=trust)
     winners = {one.candidate.configuration.fingerprint: one.candidate for one in found if not one.is_baseline}
     stop_in_order_when_asked()
     with (
