@@ -20,6 +20,7 @@ from tuner.domain.errors import BadInput, MissingFile, StudyBusy, StudyMismatch,
 from tuner.domain.facts import Device, MachineFacts
 from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import Owner, TrialRecord
+from tuner.domain.secrets import STORAGE_VARIABLE, without_secrets
 from tuner.domain.space import Seed
 from tuner.gpus.machine_cards import STATE_VARIABLE, MachineCards, cap_file, cap_owner
 from tuner.process.boot import boot_id, host_name, owner_alive, this_process
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
     from tuner.search.shared_pool import SharedPool, SharedStudy
     from tuner.search.workers import Workers
 
-STORAGE_VARIABLE = "TUNER_STORAGE"
-NOTIFY_VARIABLE = "TUNER_NOTIFY"
-_SECRETS = (STORAGE_VARIABLE, NOTIFY_VARIABLE, "PGPASSWORD")
-"""Variables that are the tuner's own: no engine gets them."""
 _LEFTOVER_GRACE_S = 10.0
 
 
@@ -436,7 +433,7 @@ def open_kit(
             pool=pool,
             observer=observer,
             owner=this_process(),
-            environment={name: value for name, value in os.environ.items() if name not in _SECRETS},
+            environment=without_secrets(os.environ),
             trial_files=lambda number, confirm: (
                 folder.verification(number) if verifying and confirm else folder.trial(number, confirm=confirm)
             ),

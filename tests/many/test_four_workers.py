@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import optuna
@@ -99,12 +99,26 @@ class Crew:
         found = [trial.user_attrs["record"] for trial in self.trials(stage) if "record" in trial.user_attrs]
         return [TrialRecord.model_validate_json(text) for text in found]
 
-    def wait_until(self, what: object, timeout: float = 90) -> None:
+    def wait_until(self, what: Callable[[], object], timeout: float = 90) -> None:
         deadline = time.monotonic() + timeout
-        assert callable(what)
         while not what():
             assert time.monotonic() < deadline, {host: self.said(host)[-1500:] for host in self.running}
             time.sleep(0.3)
+
+    def caught(self, host: str, stop: Callable[[], None], let_go: Callable[[], None]) -> int:
+        """Stops a worker in the middle of a trial of the search; the trial's number."""
+        for _ in range(100):
+            self.wait_until(lambda: self.open_trial(host) is not None)
+            stop()
+            time.sleep(0.5)  # What is on its way arrives.
+            number = self.open_trial(host)
+            if number is not None:
+                return number
+            let_go()
+        raise AssertionError(f"{host} was never in the middle of a trial")
+
+    def open_trial(self, host: str) -> int | None:
+        return next((r.number for r in self.records() if r.owner.host == host and r.verdict is None), None)
 
     def assert_whole(self) -> None:
         """No trial lost, none measured twice, all constraints the same, each worker held against its own baseline."""
@@ -226,7 +240,11 @@ def test_a_worker_that_was_killed_is_taken_over(bench: Bench, postgres: int) -> 
     crew = Crew(bench, postgres, "killed", heartbeat=1, grace=4)
     for host in ("a", "b"):
         crew.begin(host, *crew.words("--trials", "7"))
-    crew.wait_until(lambda: any(r.owner.host == "a" and r.verdict is None for r in crew.records()))
+    crew.caught(
+        "a",
+        lambda: crew.running["a"].send_signal(signal.SIGSTOP),
+        lambda: crew.running["a"].send_signal(signal.SIGCONT),
+    )
     crew.running["a"].send_signal(signal.SIGKILL)
     crew.running["a"].wait()
     assert crew.ended("b") == 0, crew.said("b")
@@ -246,12 +264,13 @@ def test_one_is_killed_and_one_is_cut_off_for_a_minute(bench: Bench, postgres: i
         crew.begin(host, *words)
     crew.begin("d", *words, port=cable.port)
     crew.wait_until(lambda: {r.owner.host for r in crew.records()} == {"a", "b", "c", "d"}, 180)
-    crew.wait_until(lambda: any(r.owner.host == "d" and r.verdict is None for r in crew.records()))
-    (cut_in,) = [r.number for r in crew.records() if r.owner.host == "d" and r.verdict is None]
-    cable.cut()
+    cut_in = crew.caught("d", cable.cut, cable.mend)
     began = time.monotonic()
-    crew.wait_until(lambda: any(r.owner.host == "b" and r.verdict is None for r in crew.records()))
-    (killed_in,) = [r.number for r in crew.records() if r.owner.host == "b" and r.verdict is None]
+    killed_in = crew.caught(
+        "b",
+        lambda: crew.running["b"].send_signal(signal.SIGSTOP),
+        lambda: crew.running["b"].send_signal(signal.SIGCONT),
+    )
     crew.running["b"].send_signal(signal.SIGKILL)
     crew.running["b"].wait()
     during = len(crew.records())

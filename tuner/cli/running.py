@@ -20,6 +20,7 @@ from tuner.cli.trust import ask_before_running
 from tuner.domain.definition import StudyDefinition
 from tuner.domain.errors import BadInput, MissingFile, TunerError
 from tuner.domain.frozen import FrozenStudy
+from tuner.domain.secrets import STORAGE_VARIABLE
 from tuner.store.folder import StudyFolder, list_studies
 from tuner.study.define import Options, checked, default_name, define
 from tuner.study.protocols import Engine, Observer
@@ -165,7 +166,7 @@ def _find_or_create(options: Options, name: str | None, engine: str | None, stud
             raise BadInput(
                 f"The study {name} lies in its own folder, not in a shared storage",
                 where=str(folder.path),
-                advice=f"leave --storage and {wiring.STORAGE_VARIABLE} out, or give a new one another --name",
+                advice=f"leave --storage and {STORAGE_VARIABLE} out, or give a new one another --name",
             )
         frozen_ones = options.beside_budget()
         if frozen_ones:

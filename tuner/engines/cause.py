@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.domain.verdict import Move, Outcome
@@ -37,6 +38,11 @@ def find_cause(
             if match := re.search(cause.pattern, lines[index]):
                 return cause, match, index
     return None
+
+
+def by_signal(causes: Mapping[str, Cause]) -> dict[int, Cause]:
+    """Causes by the number of their signal, from its name. Windows has only some of them."""
+    return {int(getattr(signal, name)): cause for name, cause in causes.items() if hasattr(signal, name)}
 
 
 def short(line: str) -> str:

@@ -29,7 +29,8 @@ _WORTH = 0.01
 
 
 class CandidateSearch:
-    """One proposal: maximises expected improvement times the chance of coming to an end, over what is not `known`."""
+    """One proposal: maximises, over what is not `known`, the expected improvement times the chance of coming to an end,
+    per second that the launch takes."""
 
     def __init__(
         self,
@@ -97,14 +98,14 @@ class CandidateSearch:
         return kept
 
     def _worth(self, candidates: Sequence[Canonical]) -> Array:
-        """Logarithm of expected improvement times chance."""
+        """Logarithm of expected improvement times chance, per second that it costs."""
         if not candidates:
             return np.empty(0)
         found = self._learned.predict(candidates, self._aim, self._output)
         deviation = np.maximum(found.deviation, 1e-9)
         improvement = log_improvement((found.mean - self._incumbent - _WORTH) / deviation) + np.log(deviation)
         unlikely = np.where(found.chance < _LEAST_LIKELY, _UNLIKELY, 0.0)
-        return improvement + np.log(np.maximum(found.chance, _LEAST_CHANCE)) + unlikely
+        return improvement + np.log(np.maximum(found.chance, _LEAST_CHANCE)) + unlikely - found.cost
 
 
 def log_improvement(z: Array) -> Array:

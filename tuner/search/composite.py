@@ -4,7 +4,7 @@ One process for the logarithm of prefill, one for that of decode, over features 
 values. A profile's log score is a linear mix of them and of the context, so its expected improvement is a closed form;
 half of the proposals serve the study's profiles in turn, half random weights, which is the Pareto front. A candidate's
 worth is its expected improvement times the chance that it fits into memory times the chance that nothing else goes
-wrong. What was measured or has failed is never proposed again.
+wrong, divided by the time that it is expected to take. What was measured or has failed is never proposed again.
 
 The sampler keeps nothing between two asks: the same told trials give the same proposal, also after a restart.
 """

@@ -98,13 +98,13 @@ class Evidence:
 
     def context(self, canonical: Canonical) -> float:
         """The tokens of context that a slot of this configuration gets."""
-        asked = None if self._context_at is None else canonical[self._context_at]
-        return self._usual_context if asked is None else float(asked) * self._context_ratio(self.streams(canonical))
+        asked = _number(canonical, self._context_at)
+        return self._usual_context if asked is None else asked * self._context_ratio(self.streams(canonical))
 
     def streams(self, canonical: Canonical) -> int:
         """The slots of this configuration, as far as it says."""
-        value = None if self._streams_at is None else canonical[self._streams_at]
-        return self._usual_streams if value is None else int(value)
+        asked = _number(canonical, self._streams_at)
+        return self._usual_streams if asked is None else int(asked)
 
     def meets(self, canonical: Canonical, aim: Aim) -> bool:
         """Whether a configuration has the context and the slots that an aim needs."""
@@ -142,6 +142,15 @@ class Evidence:
         ends = [float(_outcome(record) is not Outcome.OK) for record in self.launched]
         return [self._space.of(record.configuration) for record in self.launched], np.array(ends)
 
+    def costs(self) -> tuple[list[Canonical], Array]:
+        """What ran to its end without being cut short, and the logarithms of the seconds that it took."""
+        took = [
+            (canonical, math.log(record.seconds))
+            for canonical, record in zip(self.configurations, self.measured, strict=True)
+            if record.seconds and record.measurement is not None and not record.measurement.cut_short
+        ]
+        return [canonical for canonical, _ in took], np.array([seconds for _, seconds in took])
+
     def _measurements(self) -> list[Measurement]:
         return [record.measurement for record in self.measured if record.measurement is not None]
 
@@ -162,10 +171,7 @@ class Evidence:
         return float(np.median(ratios)) if ratios else 1.0
 
     def _asked_context(self, record: TrialRecord) -> float | None:
-        value = (
-            None if self._context_at is None else record.configuration.values.get(self._space.names[self._context_at])
-        )
-        return None if value is None else float(value)
+        return _number(self._space.of(record.configuration), self._context_at)
 
     def _as_it_ran(self, record: TrialRecord) -> Canonical:
         """The configuration with the context that was really there: the baseline leaves it to the engine."""
@@ -179,6 +185,13 @@ class Evidence:
 def _place(space: CanonicalSpace, role: str) -> int | None:
     parameter = space.space.with_role(role)
     return None if parameter is None else space.names.index(parameter.name)
+
+
+def _number(canonical: Canonical, place: int | None) -> float | None:
+    """The number that a configuration asks for at a place; None where it leaves that to the engine, in a word of the
+    space such as `unset`, or has no such place."""
+    value = None if place is None else canonical[place]
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _says_something(record: TrialRecord) -> bool:

@@ -1,9 +1,9 @@
 """What a model sees of a configuration: for each parameter a few numbers between 0 and 1, near where effects are near.
 
 Numbers are scaled, in logarithms where they span a factor of four; shares become shares; words that list several things
-are told apart by what they list and by what comes first; types like `q8_0` also by their bits. Two parameters with the
-same words (the types of keys and values) get one more feature: whether they differ. A parameter that is switched off
-leaves no trace: it stands where its default would.
+are told apart by what they list and by what comes first; types like `q8_0` also by their bits; among numbers a word
+such as `unset` is a direction of its own. Two parameters with the same words (the types of keys and values) get one
+more feature: whether they differ. A parameter that is switched off leaves no trace: it stands where its default would.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Columns = tuple[float, ...]
 _HALF = math.sqrt(0.5)
 """Two different words are then exactly 1 apart."""
 _FIRST = 0.5
+_MIDDLE = 0.5
 _LOG_SPAN = 4.0
 
 
@@ -80,6 +81,9 @@ def _coder(domain: tuple[Value, ...]) -> Callable[[Value], Columns]:
         return lambda value: (float(value),)
     if all(_is_number(value) for value in domain):
         return _number_coder([float(value) for value in domain])
+    numbers = [float(value) for value in domain if _is_number(value)]
+    if len(numbers) > 1:
+        return _mixed_coder(numbers, [str(value) for value in domain if not _is_number(value)])
     words = [str(value) for value in domain]
     shares = [_shares(word) for word in words]
     if all(found is not None for found in shares):
@@ -92,6 +96,17 @@ def _number_coder(numbers: list[float]) -> Callable[[Value], Columns]:
     if low > 0 and high / low >= _LOG_SPAN:
         return lambda value: (math.log(max(float(value), 1e-9) / low) / math.log(high / low),)
     return lambda value: ((float(value) - low) / (high - low),)
+
+
+def _mixed_coder(numbers: list[float], words: list[str]) -> Callable[[Value], Columns]:
+    """Numbers and words such as `unset`, which stand beside the middle of the numbers."""
+    number, word = _number_coder(numbers), _word_coder(words)
+    no_word = tuple(0.0 for _ in word(""))
+
+    def code(value: Value) -> Columns:
+        return (*number(value), *no_word) if _is_number(value) else (_MIDDLE, *word(value))
+
+    return code
 
 
 def _word_coder(words: list[str]) -> Callable[[Value], Columns]:

@@ -26,6 +26,8 @@ _NOISE = 0.02
 _USELESS = 0.15
 """From so far below the baseline on, as a logarithm, the speed is of little interest."""
 _ROOM_NOISE = 0.004
+_COST_NOISE, _COSTS_DIFFER = 0.1, 0.1
+"""Expected relative spread of a launch's time; from what spread of their logarithms on it is part of the choice."""
 _FAILURE_NOISE = 0.2
 _MOST_TRIALS = 400
 """Trials that a process is given: beyond, the best and the latest."""
@@ -40,6 +42,8 @@ class Prediction:
     mean: Array
     deviation: Array
     chance: Array
+    cost: Array
+    """Logarithm of the seconds that a launch takes; the same for all where launches do not differ in it."""
 
 
 class Learned:
@@ -56,6 +60,7 @@ class Learned:
         self._decode = self._speeds(np.column_stack([decode for _, decode in outputs]))
         self._room = self._chances(*evidence.room(), noise=_ROOM_NOISE)
         self._failure = self._chances(*evidence.failures(), noise=_FAILURE_NOISE)
+        self._cost = self._costs()
 
     @classmethod
     def of(
@@ -85,7 +90,8 @@ class Learned:
             chance *= ndtr(room.mean[:, 0] / np.hypot(room.deviation[:, 0], _ROOM_NOISE))
         if self._failure is not None:
             chance *= 1 - np.clip(self._failure.predict(x).mean[:, 0], _DOUBT, 1.0)
-        return Prediction(mean, deviation, chance)
+        cost = np.zeros(len(canonicals)) if self._cost is None else self._cost.predict(x).mean[:, 0]
+        return Prediction(mean, deviation, chance, cost)
 
     def _speeds(self, table: Array) -> GaussianProcess:
         rows = np.flatnonzero(~np.isnan(table).any(axis=1))
@@ -104,6 +110,14 @@ class Learned:
         if len(ends) == 0 or np.ptp(ends[kept]) == 0:
             return None
         return GaussianProcess(self._features.rows(canonicals[kept]), ends[kept, None], self._features.groups, noise)
+
+    def _costs(self) -> GaussianProcess | None:
+        """A process on what whole launches took; None where that hardly differs."""
+        canonicals, costs = self.evidence.costs()
+        canonicals, costs = canonicals[-_MOST_TRIALS:], costs[-_MOST_TRIALS:]
+        if len(costs) < _LEAST_MEASURED or costs.std() < _COSTS_DIFFER:
+            return None
+        return GaussianProcess(self._features.rows(canonicals), costs[:, None], self._features.groups, _COST_NOISE)
 
 
 def _softened(table: Array, baseline: Array) -> Array:

@@ -15,6 +15,7 @@ from tuner.domain.facts import Device, EngineFacts, FlagCatalogue, ModelFacts
 from tuner.domain.measurement import ActualSettings
 from tuner.domain.memory import MemoryProjection
 from tuner.domain.pasted import UnderstoodCommand
+from tuner.domain.secrets import without_secrets
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation
 from tuner.engines.arguments import arguments, chosen, environment
@@ -305,7 +306,7 @@ class LlamaServer:
 
     def _output(self, binary: Path, arguments: Sequence[str], env: Mapping[str, str]) -> str:
         """What the binary prints, both streams together."""
-        inherited, _ = self.clean_environment(os.environ)
+        inherited, _ = self.clean_environment(without_secrets(os.environ))
         argv = [str(binary), *arguments]
         try:
             done = subprocess.run(

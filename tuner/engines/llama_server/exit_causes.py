@@ -8,11 +8,9 @@ In the texts `{device_or_gpu}` and `{on_device}` stand for the device that the l
 
 from __future__ import annotations
 
-import signal
-
 from tuner.domain.memory import HOST
 from tuner.domain.verdict import Outcome
-from tuner.engines.cause import Cause
+from tuner.engines.cause import Cause, by_signal
 
 _SMALLER = "a smaller context or ubatch, a smaller KV cache type, or fewer layers on the device"
 _FILE = "check the path, and download or convert the file again"
@@ -225,33 +223,33 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 
-_BY_NAME = {
-    "SIGKILL": Cause(
-        "",
-        _OOM,
-        "killed from outside without a word in the log, most likely by the kernel because host memory ran out",
-        "less of the model or its caches in host memory; `dmesg` says whether it was the kernel",
-        device=HOST,
-    ),
-    "SIGILL": Cause(
-        "",
-        _CRASH,
-        "the binary is built for other CPU features than this machine has (illegal instruction)",
-        "use a build for this CPU, or compile it here",
-        device=HOST,
-    ),
-    "SIGSEGV": Cause("", _CRASH, "the engine crashed (segmentation fault)"),
-    "SIGBUS": Cause(
-        "", _CRASH, "the engine crashed (bus error)", "the model file may have been cut or changed while it was mapped"
-    ),
-    "SIGABRT": Cause("", _CRASH, "the engine aborted"),
-    "SIGFPE": Cause("", _CRASH, "the engine crashed (arithmetic error)"),
-    "SIGTERM": Cause("", _CRASH, "stopped from outside (SIGTERM)"),
-    "SIGINT": Cause("", _CRASH, "stopped from outside (SIGINT)"),
-    "SIGHUP": Cause("", _CRASH, "stopped from outside (SIGHUP)"),
-}
-
-SIGNALS: dict[int, Cause] = {
-    int(getattr(signal, name)): cause for name, cause in _BY_NAME.items() if hasattr(signal, name)
-}
-"""By number. Windows has only some of them."""
+SIGNALS = by_signal(
+    {
+        "SIGKILL": Cause(
+            "",
+            _OOM,
+            "killed from outside without a word in the log, most likely by the kernel because host memory ran out",
+            "less of the model or its caches in host memory; `dmesg` says whether it was the kernel",
+            device=HOST,
+        ),
+        "SIGILL": Cause(
+            "",
+            _CRASH,
+            "the binary is built for other CPU features than this machine has (illegal instruction)",
+            "use a build for this CPU, or compile it here",
+            device=HOST,
+        ),
+        "SIGSEGV": Cause("", _CRASH, "the engine crashed (segmentation fault)"),
+        "SIGBUS": Cause(
+            "",
+            _CRASH,
+            "the engine crashed (bus error)",
+            "the model file may have been cut or changed while it was mapped",
+        ),
+        "SIGABRT": Cause("", _CRASH, "the engine aborted"),
+        "SIGFPE": Cause("", _CRASH, "the engine crashed (arithmetic error)"),
+        "SIGTERM": Cause("", _CRASH, "stopped from outside (SIGTERM)"),
+        "SIGINT": Cause("", _CRASH, "stopped from outside (SIGINT)"),
+        "SIGHUP": Cause("", _CRASH, "stopped from outside (SIGHUP)"),
+    }
+)

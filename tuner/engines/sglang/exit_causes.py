@@ -10,11 +10,9 @@ what is left of the card is all that computing and CUDA graphs have.
 
 from __future__ import annotations
 
-import signal
-
 from tuner.domain.memory import HOST
 from tuner.domain.verdict import Move, Outcome
-from tuner.engines.cause import Cause
+from tuner.engines.cause import Cause, by_signal
 
 FRACTION = "--mem-fraction-static"
 _MORE = (Move(flag=FRACTION, larger=True),)
@@ -188,22 +186,24 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 
-SIGNALS: dict[int, Cause] = {
-    signal.SIGKILL: Cause(
-        "",
-        _OOM,
-        "killed from outside without a word in the log, most likely by the kernel because host memory ran out",
-        "less in host memory; `dmesg` says whether it was the kernel",
-        device=HOST,
-    ),
-    signal.SIGSEGV: Cause("", _CRASH, "the engine crashed (segmentation fault)"),
-    signal.SIGBUS: Cause("", _CRASH, "the engine crashed (bus error): shared memory may be too small"),
-    signal.SIGABRT: Cause("", _CRASH, "the engine aborted"),
-    signal.SIGILL: Cause("", _CRASH, "the engine is built for other CPU features than this machine has"),
-    signal.SIGFPE: Cause("", _CRASH, "the engine crashed (arithmetic error)"),
-    signal.SIGTERM: Cause("", _CRASH, "stopped from outside (SIGTERM)"),
-    signal.SIGINT: Cause("", _CRASH, "stopped from outside (SIGINT)"),
-    signal.SIGHUP: Cause("", _CRASH, "stopped from outside (SIGHUP)"),
-}
+SIGNALS = by_signal(
+    {
+        "SIGKILL": Cause(
+            "",
+            _OOM,
+            "killed from outside without a word in the log, most likely by the kernel because host memory ran out",
+            "less in host memory; `dmesg` says whether it was the kernel",
+            device=HOST,
+        ),
+        "SIGSEGV": Cause("", _CRASH, "the engine crashed (segmentation fault)"),
+        "SIGBUS": Cause("", _CRASH, "the engine crashed (bus error): shared memory may be too small"),
+        "SIGABRT": Cause("", _CRASH, "the engine aborted"),
+        "SIGILL": Cause("", _CRASH, "the engine is built for other CPU features than this machine has"),
+        "SIGFPE": Cause("", _CRASH, "the engine crashed (arithmetic error)"),
+        "SIGTERM": Cause("", _CRASH, "stopped from outside (SIGTERM)"),
+        "SIGINT": Cause("", _CRASH, "stopped from outside (SIGINT)"),
+        "SIGHUP": Cause("", _CRASH, "stopped from outside (SIGHUP)"),
+    }
+)
 """What a signal means where the log says nothing. A launcher that ends its own tree dies of SIGKILL as well, so that
 the log is asked first."""

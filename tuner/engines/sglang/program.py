@@ -16,6 +16,7 @@ from typing import Any
 
 from tuner.domain.errors import EngineNotFound
 from tuner.domain.facts import Device
+from tuner.domain.secrets import without_secrets
 
 MODULE = ("-m", "sglang.launch_server")
 COMMAND = ("serve",)
@@ -123,7 +124,7 @@ def _stamp(program: str) -> float:
 
 def _output(argv: Sequence[str], env: Mapping[str, str]) -> str:
     """What a program prints on its standard output."""
-    inherited = {name: value for name, value in os.environ.items() if name not in HIDDEN}
+    inherited = {name: value for name, value in without_secrets(os.environ).items() if name not in HIDDEN}
     try:
         done = subprocess.run(
             argv,
