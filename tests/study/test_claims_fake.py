@@ -42,6 +42,7 @@ def test_the_same_configuration_under_two_names_has_no_measurable_difference(ben
     low, high = found["candidate_gain_interval"]
     assert low <= 1 <= high
     assert "no measurable difference" in said
+    assert "keep yours: " in said
     # What is claimed can be followed down to what each launch measured.
     for record in bench.records("confirm"):
         assert record.measurement is not None

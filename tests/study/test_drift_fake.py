@@ -44,9 +44,9 @@ def test_the_sampler_is_told_what_the_machine_would_have_done_when_the_study_beg
     bench.rig("cpu_only")
     enqueue = run_study._enqueue_seeds
 
-    def slower_from_now(*given: object) -> None:
-        monkeypatch.setenv("FAKE_DRIFT", f"{LATER - 1}@1@0")
-        enqueue(*given)  # type: ignore[arg-type]
+    def slower_from_now(kit, *given):  # type: ignore[no-untyped-def]
+        kit.environment["FAKE_DRIFT"] = f"{LATER - 1}@1@0"
+        enqueue(kit, *given)
 
     monkeypatch.setattr(run_study, "_enqueue_seeds", slower_from_now)
     space = bench.file("space.toml", SPACE)

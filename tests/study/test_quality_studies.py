@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from tests.bench import QUICK_PROFILES, RIGS, Bench
@@ -116,7 +115,7 @@ def test_what_turns_wrong_only_when_confirmed_is_not_recommended(bench: Bench) -
     confirm = run_study.confirm
 
     def turned(kit):  # type: ignore[no-untyped-def]
-        os.environ["FAKE_FAULT"] = "garbage_deep@1500?batch_size!=2048"
+        kit.environment["FAKE_FAULT"] = "garbage_deep@1500?batch_size!=2048"
         confirm(kit)
 
     bench.monkeypatch.setattr(run_study, "confirm", turned)

@@ -96,7 +96,9 @@ def test_a_study_from_its_baseline_to_its_best_command(sglang: SglangBench) -> N
     assert str(found["command_line"]) in said.out
     sglang.assert_nothing_left()
 
-    drafting = [r.measurement.cells[0] for r in confirmed if r.measurement and not r.is_baseline]
+    drafts = {r.number: r.configuration.values.get("speculative_algorithm", "unset") != "unset" for r in confirmed}
+    drafting = [r.measurement.cells[0] for r in confirmed if r.measurement and drafts[r.number]]
+    assert drafting
     assert all(cell.acceptance_rate and 0.8 < cell.acceptance_rate <= 1 for cell in drafting)
     assert all(cell.acceptance_length and cell.acceptance_length > 1.5 for cell in drafting)
 

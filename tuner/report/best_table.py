@@ -10,6 +10,7 @@ from tuner.report.recommendation import Recommendation
 from tuner.report.tables import difference_lines
 
 _TITLES = ("profile", "gain over yours", "prefill t/s", "decode t/s", "context", "quality", "memory")
+_WHY_YOURS = "; keep yours: there is no measurable difference for the better between the best one found and yours"
 
 
 def best_lines(frozen: FrozenStudy, found: Sequence[Recommendation]) -> list[str]:
@@ -18,9 +19,7 @@ def best_lines(frozen: FrozenStudy, found: Sequence[Recommendation]) -> list[str
     widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if any(one.gain.low is not None for one in found):
-        lines.append(
-            "gains with 95 % intervals; keep yours: the best one found is not measurably better than your own command"
-        )
+        lines.append("gains with 95 % intervals" + _WHY_YOURS * any(one.is_baseline for one in found))
     for line, profiles in _by_command(found).items():
         first = profiles[0]
         whose = ", yours" if first.is_baseline else ""
