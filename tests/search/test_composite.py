@@ -17,7 +17,9 @@ from tuner.domain.errors import BadInput
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome
 from tuner.domain.workload import Cell, Content, Workload
+from tuner.search.canonical import CanonicalSpace
 from tuner.search.composite import CompositeSampler
+from tuner.search.features import Features
 from tuner.search.learned import Learned
 from tuner.search.pool import TrialPool
 from tuner.search.recommend import believed_scores
@@ -254,3 +256,52 @@ def test_an_ask_after_three_hundred_trials_takes_no_more_than_a_few_launches_of_
     few = seconds(pool)
     search(300, sampler="random", pool=pool)
     assert seconds(pool) < 12 * few
+
+
+def test_a_word_among_numbers_leaves_the_matter_to_the_engine() -> None:
+    """SGLang's space has such parameters, context and slots among them."""
+    mixed = space(
+        parameter("context", ["unset", 8192, 16384, 32768], role="context"),
+        parameter("slots", ["unset", 1, 2, 4], role="streams"),
+        parameter("steps", ["unset", 1, 2, 3, 4, 8]),
+    )
+
+    def true(values: dict[str, object]) -> float:
+        steps = values["steps"]
+        return 100.0 if steps == "unset" else 130.0 - 4 * abs(float(str(steps)) - 3)
+
+    pool = TrialPool(InMemoryStorage(), "n", mixed, make_sampler("composite", mixed, PROFILES, WORKLOAD))
+    for _ in range(16):
+        proposal = pool.ask()
+        assert proposal is not None
+        speed = true(dict(proposal.configuration.values))
+        done = record(proposal.number, proposal.configuration.values, measurement(speed, speed))
+        pool.tell(done, (speed, speed, 32768.0))
+    tried = [true(dict(r.configuration.values)) for r in pool.records()]
+    assert max(tried) == 130.0
+    features = Features(CanonicalSpace(mixed))
+    rows = features.rows([("unset", "unset", steps) for steps in ("unset", 1, 2, 8)])
+    unset, one, two, eight = rows
+    assert np.linalg.norm(one - two) < np.linalg.norm(one - eight) <= 1
+    assert min(np.linalg.norm(unset - one), np.linalg.norm(unset - two)) > 0.5
+
+
+def test_of_two_that_promise_as_much_the_one_that_takes_less_time_is_tried() -> None:
+    """A hundred seconds against a thousand: half of the space is as fast once it runs, and slow to load."""
+    two = space(parameter("file", ["quick", "slow"]), *SPACE.parameters)
+
+    def tried(slow_s: float) -> float:
+        pool = TrialPool(InMemoryStorage(), "n", two, make_sampler("composite", two, PROFILES, WORKLOAD))
+        pool.enqueue({"chunk": 128}, "a")
+        pool.enqueue({"file": "slow", "chunk": 256}, "b")
+        for _ in range(24):
+            proposal = pool.ask()
+            assert proposal is not None
+            values = proposal.configuration.values
+            speeds = surface(proposal.configuration)
+            seconds = slow_s if values["file"] == "slow" else 100.0
+            pool.tell(record(proposal.number, values, measurement(*speeds), seconds=seconds), (*speeds, 32768.0))
+        return sum(r.configuration.values["file"] == "slow" for r in pool.records()[10:]) / 14
+
+    assert tried(1000.0) <= 0.3
+    assert tried(1000.0) < tried(100.0)
