@@ -9,6 +9,7 @@ import pytest
 from tests.search.spaces import devices, facts, flags, reasons, resolved
 from tuner.domain.configuration import Value
 from tuner.domain.errors import BadInput, UnknownFlag
+from tuner.domain.facts import Device
 from tuner.search.space import complete, violations
 
 THREADS = """
@@ -303,6 +304,27 @@ def test_seeds_that_apply_are_kept_and_others_left_out_by_name() -> None:
 def test_a_seed_that_names_no_parameter_is_a_mistake() -> None:
     with pytest.raises(BadInput, match=r"`small`.*`chnk`"):
         resolved(BATCHES + SEED.replace("chunk", "chnk"))
+
+
+def test_a_seed_of_all_cards_comes_once_for_each_backend_that_sees_them() -> None:
+    text = """
+[parameters.device]
+kind = "device"
+flag = "--device"
+[[seeds]]
+name = "all cards"
+because = "x"
+values = { device = "all" }
+"""
+    seen = [("Vulkan0", "RTX 4090"), ("Vulkan1", "RX 7900 XTX"), ("CUDA0", "RTX 4090")]
+    unlike = tuple(Device(name=name, description=about, free_mib=16_000) for name, about in seen)
+    seeds = {seed.name: seed.values["device"] for seed in resolved(text, devices=unlike).seeds}
+    assert seeds == {"all cards: Vulkan0,Vulkan1": "Vulkan0,Vulkan1", "all cards: CUDA0,Vulkan1": "CUDA0,Vulkan1"}
+    (one,) = resolved(text, devices=unlike[:2]).seeds
+    assert (one.name, one.values) == ("all cards", {"device": "Vulkan0,Vulkan1"})
+    # A single card has nothing to choose: the seed does not apply.
+    alone = resolved(text, devices=unlike[:1])
+    assert alone.seeds == ()
 
 
 # ---- what follows from the machine -----------------------------------------------------------------------------------

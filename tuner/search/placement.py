@@ -48,13 +48,21 @@ def device_choices(devices: Sequence[Device]) -> tuple[str, ...]:
     Where several backends see the same card, all together comes once for each backend: unlike cards of two vendors
     are often fastest with each under its own, and never with one card used twice.
     """
+    ways = together(devices)
+    both = [order for way in ways for order in (way, ",".join(reversed(way.split(","))))]
+    return tuple(dict.fromkeys([*both, *(device.name for device in devices)]))
+
+
+def together(devices: Sequence[Device]) -> tuple[str, ...]:
+    """All cards in the engine's order, once for each backend that sees any of them twice; nothing for a single card."""
     hardware = cards(devices)
-    together: list[str] = []
-    for backend in dict.fromkeys(_backend(device) for device in devices):
-        names = [next((d.name for d in card if _backend(d) == backend), card[0].name) for card in hardware]
-        if len(names) > 1:
-            together += [",".join(names), ",".join(reversed(names))]
-    return tuple(dict.fromkeys([*together, *(device.name for device in devices)]))
+    if len(hardware) < 2:
+        return ()
+    ways = [
+        ",".join(next((d.name for d in card if _backend(d) == backend), card[0].name) for card in hardware)
+        for backend in dict.fromkeys(_backend(device) for device in devices)
+    ]
+    return tuple(dict.fromkeys(ways))
 
 
 def _backend(device: Device) -> str:

@@ -13,9 +13,10 @@ from itertools import product
 from tuner.domain.configuration import Value
 from tuner.domain.errors import BadInput, UnknownFlag
 from tuner.domain.facts import Device, FlagCatalogue
-from tuner.domain.space import UNSET, Dropped, Parameter, Rule, SearchSpace, Seed
+from tuner.domain.space import UNSET, Dropped, Parameter, Rule, SearchSpace
 from tuner.search.expressions import evaluate, parse
 from tuner.search.placement import context_ladder, device_choices, split_choices
+from tuner.search.seeds import usable_seeds
 from tuner.search.space_file import ChoiceTable, ParameterTable, SpaceFile
 
 _EXPLAINED = "search_spaces/README.md explains the keys"
@@ -82,7 +83,7 @@ def resolve(file: SpaceFile, around: Surroundings) -> SearchSpace:
     while never := [p for p in parameters if p.when is not None and not _can_hold(p.when, parameters)]:
         dropped += [Dropped(name=p.name, reason=f"matters only when {p.when}, which cannot be here") for p in never]
         parameters = [p for p in parameters if p not in never]
-    seeds, unusable = _usable_seeds(file, parameters)
+    seeds, unusable = usable_seeds(file, parameters, around.devices)
     return SearchSpace(
         engine=file.engine,
         parameters=tuple(parameters),
@@ -365,17 +366,3 @@ def _usable_rules(file: SpaceFile, parameters: Sequence[Parameter]) -> list[Rule
     gone = file.parameters.keys() - names
     parsed = [(rule, parse(rule.require)) for rule in file.rules]
     return [rule for rule, said in parsed if said.names() & names and not said.words() & gone]
-
-
-def _usable_seeds(file: SpaceFile, parameters: Sequence[Parameter]) -> tuple[tuple[Seed, ...], list[Dropped]]:
-    """Seeds as far as they apply: what sets a parameter or a value that is not here is left out, by name."""
-    by_name = {parameter.name: parameter for parameter in parameters}
-    usable: list[Seed] = []
-    dropped: list[Dropped] = []
-    for seed in file.seeds:
-        foreign = [n for n, v in seed.values.items() if n not in by_name or not by_name[n].contains(v)]
-        if foreign:
-            dropped.append(Dropped(name=f"seed: {seed.name}", reason=f"does not apply here: {', '.join(foreign)}"))
-        else:
-            usable.append(seed)
-    return tuple(usable), dropped
