@@ -66,22 +66,24 @@ def test_time_is_kept_back_for_the_confirm_stage() -> None:
 def test_a_trial_that_could_not_end_in_time_is_not_begun() -> None:
     trials = [baseline(100), *searched(*[100] * 20)]
     assert budget(trials, hours=2900 / 3600).search_left_s(trials[:2]) == pytest.approx(200)
-    assert budget(trials, hours=2900 / 3600).search_goes_on(trials[:2])
-    assert not budget(trials, hours=2750 / 3600).search_goes_on(trials[:2])
+    assert budget(trials, hours=2900 / 3600).search_is_over(trials[:2]) is None
+    assert budget(trials, hours=2750 / 3600).search_is_over(trials[:2])
 
 
 def test_a_slow_baseline_alone_does_not_end_the_search() -> None:
     slow = [baseline(500)]
-    assert budget(slow, hours=1000 / 3600).search_goes_on(slow)
-    assert not budget([baseline(700)], hours=1000 / 3600).search_goes_on(slow)
+    assert budget(slow, hours=1000 / 3600).search_is_over(slow) is None
+    assert budget([baseline(700)], hours=1000 / 3600).search_is_over(slow)
 
 
 @pytest.mark.parametrize(("launched", "goes_on"), [(4, True), (5, False), (6, False)])
 def test_launches_are_limited_where_that_was_asked(launched: int, goes_on: bool) -> None:
     trials = [baseline(1), *searched(*[1] * (launched - 1))]
-    assert budget(trials, trials=5).search_goes_on(trials[:1]) is goes_on
+    assert (budget(trials, trials=5).search_is_over(trials[:1]) is None) is goes_on
     # What was refused before it was loaded is not charged.
-    assert budget([*trials, *searched(1, outcome=Outcome.INVALID)], trials=5).search_goes_on(trials[:1]) is goes_on
+    assert (
+        budget([*trials, *searched(1, outcome=Outcome.INVALID)], trials=5).search_is_over(trials[:1]) is None
+    ) is goes_on
 
 
 def test_finalists_are_confirmed_as_far_as_time_allows_and_one_at_least() -> None:
@@ -123,7 +125,7 @@ def test_whatever_happened_the_accounts_hold(
     planned = now.trials_planned(trials)
     assert planned is None or planned > now.launched
     if left == 0 or (limit is not None and now.launched >= limit):
-        assert not now.search_goes_on(trials)
+        assert now.search_is_over(trials)
     if trials:
         chosen = now.affordable(trials[0], trials[1:])
         assert len(chosen) >= min(1, len(trials) - 1)

@@ -120,13 +120,15 @@ class Budget:
         needed_s = sum(self.again_s(record) for record in contestants)
         return self.left_s is None or needed_s <= self.left_s
 
-    def search_goes_on(self, contestants: Sequence[TrialRecord]) -> bool:
-        """Whether another trial of the search may start: one that could not end in time is not begun."""
+    def search_is_over(self, contestants: Sequence[TrialRecord]) -> str | None:
+        """Why no other trial of the search may start, in words; None while one may: it must be able to end in time."""
         if self.trials is not None and self.launched >= self.trials:
-            return False
+            return f"{self.launched} launches are made; --trials gives it more"
         left = self.search_left_s(contestants)
         needed = 0.0 if self.launched < _FIRST_LAUNCHES else self.trial_s
-        return left is None or left > needed
+        if left is None or left > needed:
+            return None
+        return "the rest of the time is kept for confirming; --hours or --until give it more"
 
     def affordable(self, baseline: TrialRecord, finalists: Sequence[TrialRecord]) -> list[TrialRecord]:
         """As many finalists, in their order, as can be confirmed beside the baseline in the time left; at least one."""

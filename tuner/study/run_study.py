@@ -125,15 +125,14 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
         close_abandoned(kit)
         now = budget_now(kit)
         expected = [baseline, *finalists(kit.frozen, compared(kit), most_finalists(kit.frozen))]
-        if not now.search_goes_on(expected):
-            if not announced and now.launched > 1:
-                kit.observer.note("the search has used up its budget; --hours or --trials give it more")
+        if (over := now.search_is_over(expected)) is not None:
+            kit.observer.note(f"the search ends: {over}")
             return
         keep_anchor(kit, baseline)
         enqueue_repairs(kit, told)
         proposal = kit.pool.ask()
         if proposal is None:
-            kit.observer.note("every configuration of the space has been tried")
+            kit.observer.note("the search ends: every configuration of the space has been tried")
             return
         if not announced:
             kit.observer.phase("search", now.plan(baseline, most_finalists(kit.frozen)))
@@ -146,7 +145,7 @@ def _search(kit: Kit, baseline: TrialRecord) -> None:
         _show_best(kit, baseline)
         misfits = misfits + 1 if record.verdict and record.verdict.outcome is Outcome.WILL_NOT_FIT else 0
         if misfits >= _MISFITS_IN_A_ROW:
-            kit.observer.note(f"the last {misfits} proposals would not fit into memory: the search ends here")
+            kit.observer.note(f"the search ends: the last {misfits} proposals would not fit into memory")
             return
 
 
