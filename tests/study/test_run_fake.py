@@ -290,7 +290,7 @@ about = "Attention."
         "--trials", "50", "--confirm-rounds", "2", "--fixed", "-c 16384",
     )  # fmt: skip
     assert said.code == 0, said.err
-    assert "every configuration of the space has been tried" in said.out
+    assert "the search ends: every configuration of the space has been tried" in said.out
     records = bench.records()
     tried = [(value_of(record, "--ubatch-size"), value_of(record, "--flash-attn")) for record in records]
     assert tried[0] == (None, None), "the baseline stands for what the engine does unasked"
