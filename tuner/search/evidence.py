@@ -81,8 +81,8 @@ class Evidence:
         self.launched = [
             r for r in told if r.verdict is not None and r.verdict.outcome.was_loaded and _says_something(r)
         ]
-        self.measured = [r for r in self.launched if _outcome(r) is Outcome.OK and r.measurement is not None]
-        self.projected = [r for r in told if r.projection is not None or (r in self.measured and not r.is_baseline)]
+        self.measured = [r for r in self.launched if _is_measured(r)]
+        self.projected = [r for r in told if r.projection is not None or (_is_measured(r) and not r.is_baseline)]
         self.configurations = [self._as_it_ran(record) for record in self.measured]
         """What was measured, with the context that the engine really gave."""
         actual = [measurement.actual for measurement in self._measurements()]
@@ -196,6 +196,10 @@ def _number(canonical: Canonical, place: int | None) -> float | None:
 
 def _says_something(record: TrialRecord) -> bool:
     return record.verdict is None or record.verdict.outcome is not Outcome.INTERRUPTED
+
+
+def _is_measured(record: TrialRecord) -> bool:
+    return _outcome(record) is Outcome.OK and record.measurement is not None
 
 
 def _outcome(record: TrialRecord) -> Outcome | None:
