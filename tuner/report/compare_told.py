@@ -77,10 +77,10 @@ def verdict(compared: ProfileComparison) -> str:
     if compared.best is None:
         return "nothing to compare"
     rivals = dict(sorted(compared.over.items(), key=lambda pair: pair[1].ratio))
-    told = [f"{over(gained)} {name}" for name, gained in rivals.items()]
+    told = [over(gained, name) for name, gained in rivals.items()]
     if compared.level:
-        apart = [f"{over(compared.over[name])} {name}" for name in rivals if name not in compared.level]
-        inside = [f"{over(compared.over[name])} {name}" for name in compared.level[1:]]
+        apart = [over(compared.over[name], name) for name in rivals if name not in compared.level]
+        inside = [over(compared.over[name], name) for name in compared.level[1:]]
         said = f"no measurable difference between {' and '.join(compared.level)}: {compared.best} {', '.join(inside)}"
         return f"{said}; {', '.join(apart)}" if apart else said
     if not told:
@@ -90,12 +90,12 @@ def verdict(compared: ProfileComparison) -> str:
     return f"{compared.winner} wins: {', '.join(told)}"
 
 
-def over(gained: Gain) -> str:
-    """`1.13x (1.08 to 1.18)`, to be followed by what it is over."""
+def over(gained: Gain, rival: str) -> str:
+    """`1.13x RIVAL (1.08 to 1.18)`."""
     if gained.low is None or gained.high is None:
-        return f"{gained.ratio:.2f}x"
+        return f"{gained.ratio:.2f}x {rival}"
     digits = 3 if min(abs(gained.low - 1), abs(gained.high - 1)) < 0.01 else 2
-    return f"{gained.ratio:.2f}x ({gained.low:.{digits}f} to {gained.high:.{digits}f})"
+    return f"{gained.ratio:.2f}x {rival} ({gained.low:.{digits}f} to {gained.high:.{digits}f})"
 
 
 def notes(comparison: Comparison) -> list[str]:
