@@ -55,6 +55,17 @@ def test_a_study_is_trusted_once_and_stays_so(received: tuple[Bench, Path]) -> N
     assert "was made by" not in said.out
 
 
+def test_verifying_a_finished_study_from_elsewhere_asks_as_well(bench: Bench) -> None:
+    assert bench.tuner(*bench.quick("--trials", "2", "--confirm-rounds", "2")).code == 0
+    bench.study().rename(bench.study("moved"))
+    said = bench.tuner("verify", "moved")
+    assert said.code == 2
+    assert "--trust" in said.err
+    assert "program" in said.out
+    assert not list((bench.study("moved") / "trials").glob("verify-*"))
+    assert bench.tuner("verify", "moved", "--trust", "--rounds", "2").code == 0
+
+
 @pytest.mark.parametrize("answer", [True, False])
 def test_somebody_at_a_terminal_is_asked(
     received: tuple[Bench, Path], answer: bool, monkeypatch: pytest.MonkeyPatch
