@@ -195,6 +195,19 @@ def test_ctx_min_is_the_users_word_whatever_the_profiles_say(models: dict[str, s
             frozen(models["short"], ctx_min=16384, fixed=fixed)
 
 
+def test_a_depth_that_was_asked_for_raises_the_context_that_profiles_need(models: dict[str, str]) -> None:
+    both = ("coding-agent", "chat")
+    study = frozen(models["plain"], profiles=both, depths=(512, 16384))
+    assert least(study) == [32768, 16896]
+    assert study.notes == ("least context raised to 16896 tokens, for the deepest of --depths: chat",)
+    assert depths(study) == (512, 16384)
+    # Not beyond what there is, and not against the user's own word.
+    with pytest.raises(BadInput, match="A depth of 16384 tokens does not fit"):
+        frozen(models["short"], profiles=both, depths=(512, 16384))
+    with pytest.raises(BadInput, match="A depth of 16384 tokens does not fit"):
+        frozen(models["plain"], profiles=both, depths=(512, 16384), ctx_min=8192)
+
+
 def test_a_profile_of_ones_own_and_one_that_is_not_there(models: dict[str, str], tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text("schema_version = 1\n[profiles.mine]\ndecode = 1\ncontents = { math = 1 }\ndepths = { deep = 1 }\n")
@@ -320,7 +333,7 @@ def test_a_long_prompt_leaves_less_room_for_depth(models: dict[str, str], tmp_pa
     study = frozen(models["plain"], profiles=("chat",), prompts=long, depths=(512,))
     assert 512 + 128 + 3000 < study.workload.context_needed <= 8192
     with pytest.raises(BadInput, match="for your longest prompt"):
-        frozen(models["plain"], profiles=("chat",), prompts=long, depths=(4096,))
+        frozen(models["plain"], profiles=("chat",), prompts=long, depths=(4096,), ctx_min=4096)
     with pytest.raises(BadInput, match="longest prompt no more fits"):
         frozen(models["plain"], profiles=("chat",), prompts=prompts_file(tmp_path, "word " * 30000))
 

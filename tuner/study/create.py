@@ -19,6 +19,7 @@ from tuner.domain.profile import Profile
 from tuner.domain.space import Seed
 from tuner.domain.workload import Cell, Content, Workload, question_tokens
 from tuner.search.earlier import with_earlier
+from tuner.search.placement import CONTEXT_STEP
 from tuner.search.profiles_file import read_profiles, select_profiles
 from tuner.search.resolve import Surroundings, resolve
 from tuner.search.space_file import read_space_file
@@ -98,7 +99,8 @@ def freeze(engine: Engine, definition: StudyDefinition, surveyed: Surveyed, sour
     pasted = engine.understand(definition.pasted or (), flags, searchable)
     trained = min((m.trained_context for m in surveyed.models if m.trained_context), default=None)
     context_name = next((name for name, table in file.parameters.items() if table.kind == "context"), "")
-    profiles, notes = _adapted(profiles, definition.ctx_min, _cap(fixed_values.get(context_name), trained))
+    cap = _cap(fixed_values.get(context_name), trained)
+    profiles, notes = _adapted(profiles, definition.ctx_min, cap, _needed(definition, surveyed, prompts))
 
     caps, no_caps = cap_choices(sources.cards) if definition.power_cap else ([], Surroundings.no_caps)
     around = Surroundings(
@@ -161,23 +163,42 @@ def _cap(fixed_context: Value | None, trained: int | None) -> int | None:
     return trained
 
 
+def _predict_tokens(definition: StudyDefinition, surveyed: Surveyed) -> int:
+    return definition.predict_tokens or (_GPU_TOKENS if surveyed.engines[0].devices else _CPU_TOKENS)
+
+
+def _needed(definition: StudyDefinition, surveyed: Surveyed, prompts: Sequence[Conversation]) -> int:
+    """The context that the deepest of the asked depths takes; 0 where none was asked."""
+    if not definition.depths:
+        return 0
+    tokens = max(definition.depths) + _predict_tokens(definition, surveyed) + question_tokens(prompts)
+    return -(-tokens // CONTEXT_STEP) * CONTEXT_STEP
+
+
 def _adapted(
-    profiles: Sequence[Profile], ctx_min: int | None, cap: int | None
+    profiles: Sequence[Profile], ctx_min: int | None, cap: int | None, needed: int
 ) -> tuple[tuple[Profile, ...], list[str]]:
-    """Profiles with the least context that can be had here, and what was lowered."""
+    """Profiles with the least context that can be had here and that the measured depths need, and what was changed."""
     if ctx_min is not None and cap is not None and ctx_min > cap:
         raise BadInput(
             f"--ctx-min {ctx_min} is more than the {cap} tokens that the model or your -c allows",
             advice=f"ask for {cap} or less",
         )
-    adapted, lowered = [], []
+    adapted, lowered, raised = [], [], []
     for profile in profiles:
-        least = max(ctx_min or 0, profile.least_context) if ctx_min is None else ctx_min
+        least = profile.least_context if ctx_min is None else ctx_min
+        if ctx_min is None and least < needed <= (cap or needed):
+            raised.append(profile.name)
+            least = needed
         if cap is not None and least > cap:
             lowered.append(profile.name)
             least = cap
         adapted.append(profile.model_copy(update={"least_context": least}))
-    notes = [f"least context lowered to {cap} tokens, all there is: {', '.join(lowered)}"] if lowered else []
+    notes = []
+    if raised:
+        notes.append(f"least context raised to {needed} tokens, for the deepest of --depths: {', '.join(raised)}")
+    if lowered:
+        notes.append(f"least context lowered to {cap} tokens, all there is: {', '.join(lowered)}")
     return tuple(adapted), notes
 
 
@@ -222,12 +243,11 @@ def _workload(
     """The union of the cells that the profiles need, cheap ones first."""
     depths = tuple(sorted(set(definition.depths)))
     least = min(profile.least_context for profile in profiles)
-    has_gpu = bool(surveyed.engines[0].devices)
-    predict_tokens = definition.predict_tokens or (_GPU_TOKENS if has_gpu else _CPU_TOKENS)
+    predict_tokens = _predict_tokens(definition, surveyed)
     question = question_tokens(prompts)
     room = min(least, trained or least) - predict_tokens - question
     if not depths:
-        usual = _GPU_DEPTHS if has_gpu else _CPU_DEPTHS
+        usual = _GPU_DEPTHS if surveyed.engines[0].devices else _CPU_DEPTHS
         depths = tuple(sorted({min(depth, room) for depth in usual}))
     if depths[-1] > room:
         raise BadInput(
