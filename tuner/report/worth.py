@@ -46,7 +46,8 @@ class FlagWorth(BaseModel):
             return f"{self.gain.ratio - 1:+.1%}, launched once"
         ends = f"{self.gain.low - 1:+.1%} to {self.gain.high - 1:+.1%}"
         if self.gain.low <= 1 <= self.gain.high:
-            return f"no measurable difference ({ends})"
+            kept = ", kept for it" if self.pays else ""
+            return f"no measurable difference: {self.gain.ratio - 1:+.1%} ({ends}){kept}"
         return f"{self.gain.ratio - 1:+.1%} ({ends})"
 
 
