@@ -20,12 +20,17 @@ about = "How hard waiting threads poll."
 TRUTH = 1.05
 
 
-def claimed(bench: Bench, other: int) -> tuple[dict[str, Any], str]:
+def claimed(bench: Bench, other: int, *, seed: int = 3) -> tuple[dict[str, Any], str]:
     """A study of the baseline and one configuration beside it: its result, and what it said."""
     rig = (RIGS / "cpu_only.toml").read_text().replace("poll = { 0 = 0.93, 100 = 1.03 }", f"poll = {{ 100 = {TRUTH} }}")
     assert str(TRUTH) in rig
     bench.monkeypatch.setenv("FAKE_RIG", str(bench.file("rig.toml", rig)))
-    for name, value in (("NOISE", "0.03"), ("OUTLIERS", "0.04"), ("DRIFT", f"0.02@60@{time.time()}"), ("SEED", "3")):
+    for name, value in (
+        ("NOISE", "0.03"),
+        ("OUTLIERS", "0.04"),
+        ("DRIFT", f"0.02@60@{time.time()}"),
+        ("SEED", str(seed)),
+    ):
         bench.monkeypatch.setenv(f"FAKE_{name}", value)
     space = bench.file("space.toml", SPACE.replace("OTHER", str(other)))
     said = bench.tuner(*bench.quick("--space", str(space), "--trials", "2", "--hours", "8"))
