@@ -143,7 +143,7 @@ NEW_STUDIES: dict[str, tuple[Callable[[Bench], list[str]], tuple[str, ...]]] = {
     "a depth of nothing": (other("--depths", "0"), ("--depths",)),
     "a depth that does not fit": (other("--depths", "500000"), ("500000",)),
     "a depth beside the generated tokens": (
-        lambda bench: replaced(replaced(bench.quick(), "--depths", "64"), "--predict-tokens", "4000"), ("64",),
+        lambda bench: replaced(bench.quick("--ctx-min", "2048"), "--predict-tokens", "4000"), ("64", "--ctx-min"),
     ),
     "more context than there is": (more("--ctx-min", "9999999"), ("9999999",)),
     "negative hours": (more("--hours", "-1"), ("--hours", "-1")),
