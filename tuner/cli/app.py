@@ -450,7 +450,7 @@ def verify(
 def dashboard(
     study: Annotated[str, typer.Argument(help="The study's name.")],
     host: Annotated[str, typer.Option(help="The address to serve at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to serve at.")] = 8090,
+    port: Annotated[int, typer.Option(help="The port to serve at.", min=1, max=65535)] = 8090,
     studies: Studies = Path("studies"),
 ) -> None:
     """Shows the study in optuna-dashboard, where that is installed."""
