@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,20 +16,14 @@ import httpx
 from tuner.domain.measurement import RequestFailure, RequestTiming
 from tuner.domain.quality import Reply
 from tuner.domain.sampling import GREEDY, Sampling
-from tuner.engines.silence import SilenceWatch
-
-_KEPT_TEXT = 2000
-"""Characters of an answer that are kept: for a person to look at, and to see whether it goes round in circles."""
+from tuner.engines.http import KEPT_TEXT, AnswerStream, answered, connection, get_json, streamed
 
 
 class LlamaServerClient:
     """Speaks to one server. Thread-safe, as httpx's client is."""
 
     def __init__(self, base_url: str) -> None:
-        # No proxy from the environment: the server under test is on this machine. No connection is kept: the server
-        # closes idle ones after seconds, and a request on one that it is just closing would look like a crash.
-        limits = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(base_url=base_url, timeout=10.0, trust_env=False, limits=limits)
+        self._http = connection(base_url)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -110,32 +104,10 @@ class LlamaServerClient:
         }
         if slot is not None:
             body["id_slot"] = slot
-        stream = _Stream(started=time.perf_counter())
-        watch: SilenceWatch | None = None
-        timeout = httpx.Timeout(10.0, read=first_token_s)
-        try:
-            with self._http.stream("POST", "/completion", json=body, timeout=timeout) as reply:
-                if reply.status_code != 200:
-                    return _refusal(reply.status_code, reply.read())
-                watch = SilenceWatch(reply, since=stream.started, first_token_s=first_token_s, stall_s=stall_s)
-                with watch:
-                    for event in _events(reply.iter_lines()):
-                        if "error" in event:
-                            return _refusal(reply.status_code, json.dumps(event).encode())
-                        stream.take(event)
-                        watch.heard()
-                        if stream.decoding_s() > limit_s:
-                            stream.finish_reason = "cut off"
-                            break
-                # Where the end of the connection is the end of the answer, a watch that shut it raises nothing.
-                return stream.silence(first_token_s, stall_s) if watch.expired else stream.timing()
-        except (httpx.HTTPError, ValueError) as error:
-            if isinstance(error, httpx.ReadTimeout) or (watch is not None and watch.expired):
-                return stream.silence(first_token_s, stall_s)
-            # A server that dies can leave half an event behind, which is no JSON.
-            torn = "the stream broke off within an event"
-            told = torn if isinstance(error, ValueError) else str(error) or type(error).__name__
-            return RequestFailure(kind="connection_lost", detail=told)
+        return streamed(
+            self._http, "/completion", body, _Stream(time.perf_counter()), _refusal,
+            first_token_s=first_token_s, stall_s=stall_s, limit_s=limit_s,
+        )  # fmt: skip
 
     def answer(
         self, prompt: str, *, predict_tokens: int, top_tokens: int, limit_s: float, slot: int | None = None
@@ -153,18 +125,10 @@ class LlamaServerClient:
         }
         if slot is not None:
             body["id_slot"] = slot
-        started = time.perf_counter()
-        try:
-            reply = self._http.post("/completion", json=body, timeout=httpx.Timeout(10.0, read=limit_s))
-            if reply.status_code != 200:
-                return _refusal(reply.status_code, reply.content)
-            told = reply.json()
-        except httpx.ReadTimeout:
-            return RequestFailure(kind="no_first_token", detail=f"no answer within {limit_s:.0f} s")
-        except (httpx.HTTPError, ValueError) as error:
-            return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
-        if "content" not in told:
-            return _refusal(reply.status_code, reply.content)
+        found = answered(self._http, "/completion", body, _refusal, text_key="content", limit_s=limit_s)
+        if isinstance(found, RequestFailure):
+            return found
+        told, total_ms = found
         timings = told.get("timings", {})
         cached, computed = timings.get("cache_n"), timings.get("prompt_n")
         return Reply(
@@ -172,26 +136,15 @@ class LlamaServerClient:
             first_token=_first_token(told.get("completion_probabilities")),
             prompt_tokens=None if computed is None else computed + (cached or 0),
             cached_tokens=cached,
-            total_ms=1000 * (time.perf_counter() - started),
+            total_ms=total_ms,
         )
 
     def _get(self, path: str) -> Any:
-        """The JSON at `path`; None where the server has no such page."""
-        try:
-            reply = self._http.get(path)
-            return reply.json() if reply.status_code == 200 else None
-        except (httpx.HTTPError, ValueError):
-            return None
+        return get_json(self._http, path)
 
 
 @dataclass
-class _Stream:
-    """What has arrived of one completion."""
-
-    started: float
-    first: float | None = None
-    last: float | None = None
-    gaps: list[float] = field(default_factory=list)
+class _Stream(AnswerStream):
     text: list[str] = field(default_factory=list)
     timings: dict[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
@@ -209,14 +162,11 @@ class _Stream:
         if event.get("stop"):
             self.finish_reason = "truncated" if event.get("truncated") else event.get("stop_type", "stop")
 
-    def decoding_s(self) -> float:
-        """Seconds from the first token to the last."""
-        return 0.0 if self.first is None or self.last is None else self.last - self.first
+    def arrived(self) -> int:
+        return len(self.text)
 
-    def silence(self, first_token_s: float, stall_s: float) -> RequestFailure:
-        if self.first is None:
-            return RequestFailure(kind="no_first_token", detail=f"no token within {first_token_s:.0f} s")
-        return RequestFailure(kind="stalled", detail=f"silent for {stall_s:.0f} s after {len(self.text)} tokens")
+    def cut(self) -> None:
+        self.finish_reason = "cut off"
 
     def timing(self) -> RequestTiming | RequestFailure:
         if self.last is None or self.first is None or self.finish_reason is None:
@@ -236,15 +186,8 @@ class _Stream:
             total_ms=1000 * (self.last - self.started),
             gaps_ms=tuple(round(1000 * gap, 3) for gap in self.gaps),
             finish_reason=self.finish_reason,
-            text="".join(self.text)[:_KEPT_TEXT],
+            text="".join(self.text)[:KEPT_TEXT],
         )
-
-
-def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a server-sent event stream."""
-    for line in lines:
-        if line.startswith(("data: {", "error: {")):
-            yield json.loads(line.split(": ", 1)[1])
 
 
 def _first_token(probabilities: Any) -> dict[int, float] | None:

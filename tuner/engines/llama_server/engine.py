@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tuner.domain.secrets import without_secrets
 from tuner.domain.space import SearchSpace
 from tuner.domain.verdict import Explanation
 from tuner.engines.arguments import arguments, chosen, environment
+from tuner.engines.asking import asked
 from tuner.engines.command_words import listening, parameter_of, parse_arguments, split_command, value_of
 from tuner.engines.llama_server.client import LlamaServerClient
 from tuner.engines.llama_server.exits import explain_exit
@@ -52,6 +52,9 @@ _PLACING = ("-dev", "--device", "-ts", "--tensor-split", "-mg", "--main-gpu", "-
 
 _LEFT_TO_THE_ENGINE: dict[str, tuple[Value, ...]] = {"--ctx-size": (0, -1)}
 """Long spelling -> values that stand for the default; for every other flag it is -1."""
+
+_ASKED_S = 60.0
+"""Longest that the program may take to say what it knows."""
 
 
 class LlamaServer:
@@ -308,20 +311,7 @@ class LlamaServer:
         """What the binary prints, both streams together."""
         inherited, _ = self.clean_environment(without_secrets(os.environ))
         argv = [str(binary), *arguments]
-        try:
-            done = subprocess.run(
-                argv,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=60,
-                env={**inherited, **env},
-                check=False,
-            )
-        except FileNotFoundError:
-            raise EngineNotFound(f"There is no program {binary}", advice=HOW_TO_GET) from None
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise EngineNotFound(f"{binary} cannot be run: {error}", advice=HOW_TO_GET) from error
+        done = asked(argv, {**inherited, **env}, timeout_s=_ASKED_S, advice=HOW_TO_GET)
         if done.returncode != 0:
             explanation = explain_exit(done.stdout + done.stderr, done.returncode)
             raise EngineNotFound(

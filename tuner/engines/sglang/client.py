@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -15,8 +15,8 @@ import httpx
 from tuner.domain.measurement import RequestFailure, RequestTiming
 from tuner.domain.quality import Reply
 from tuner.domain.sampling import GREEDY, Sampling
+from tuner.engines.http import answered, connection, get_json, streamed
 from tuner.engines.sglang.stream import Stream, refusal
-from tuner.engines.silence import SilenceWatch
 
 _FIRST_ANSWER_S = 30.0
 """How long the generation that proves readiness may take before it is asked again: the first one compiles kernels."""
@@ -31,10 +31,7 @@ class SglangClient:
     """Speaks to one server. Thread-safe, as httpx's client is."""
 
     def __init__(self, base_url: str) -> None:
-        # No proxy from the environment: the server under test is on this machine. No connection is kept: a request on
-        # one that the server is just closing would look like a crash.
-        limits = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(base_url=base_url, timeout=10.0, trust_env=False, limits=limits)
+        self._http = connection(base_url)
         self._answered = False
         self._drafts: int | None = None
 
@@ -127,31 +124,11 @@ class SglangClient:
             },
             "stream": True,
         }  # fmt: skip
-        stream = Stream(time.perf_counter(), predict_tokens, self._drafts)
-        watch: SilenceWatch | None = None
-        timeout = httpx.Timeout(10.0, read=first_token_s)
-        try:
-            with self._http.stream("POST", "/generate", json=body, timeout=timeout) as reply:
-                if reply.status_code != 200:
-                    return _refused(reply.status_code, reply.read())
-                watch = SilenceWatch(reply, since=stream.started, first_token_s=first_token_s, stall_s=stall_s)
-                with watch:
-                    for event in _events(reply.iter_lines()):
-                        if "error" in event:
-                            return _refused(reply.status_code, json.dumps(event).encode())
-                        stream.take(event)
-                        watch.heard()
-                        if stream.decoding_s() > limit_s and stream.tokens >= 2:
-                            stream.cut_off = True
-                            break
-                return stream.silence(first_token_s, stall_s) if watch.expired else stream.timing()
-        except (httpx.HTTPError, ValueError) as error:
-            if isinstance(error, httpx.ReadTimeout) or (watch is not None and watch.expired):
-                return stream.silence(first_token_s, stall_s)
-            # A server that dies can leave half an event behind, which is no JSON.
-            torn = "the stream broke off within an event"
-            told = torn if isinstance(error, ValueError) else str(error) or type(error).__name__
-            return RequestFailure(kind="connection_lost", detail=told)
+        stream = Stream(time.perf_counter(), asked_tokens=predict_tokens, drafts_a_verification=self._drafts)
+        return streamed(
+            self._http, "/generate", body, stream, _refused,
+            first_token_s=first_token_s, stall_s=stall_s, limit_s=limit_s,
+        )  # fmt: skip
 
     def answer(
         self,
@@ -170,25 +147,17 @@ class SglangClient:
             "return_logprob": True,
             "top_logprobs_num": top_tokens,
         }
-        started = time.perf_counter()
-        try:
-            reply = self._http.post("/generate", json=body, timeout=httpx.Timeout(10.0, read=limit_s))
-            if reply.status_code != 200:
-                return _refused(reply.status_code, reply.content)
-            told = reply.json()
-        except httpx.ReadTimeout:
-            return RequestFailure(kind="no_first_token", detail=f"no answer within {limit_s:.0f} s")
-        except (httpx.HTTPError, ValueError) as error:
-            return RequestFailure(kind="connection_lost", detail=str(error) or type(error).__name__)
-        if "text" not in told:
-            return _refused(reply.status_code, reply.content)
+        found = answered(self._http, "/generate", body, _refused, text_key="text", limit_s=limit_s)
+        if isinstance(found, RequestFailure):
+            return found
+        told, total_ms = found
         meta = told.get("meta_info") or {}
         return Reply(
             text=told["text"],
             first_token=_first_token(meta.get("output_top_logprobs")),
             prompt_tokens=meta.get("prompt_tokens"),
             cached_tokens=meta.get("cached_tokens"),
-            total_ms=1000 * (time.perf_counter() - started),
+            total_ms=total_ms,
         )
 
     def _flush_cache(self) -> RequestFailure | None:
@@ -228,12 +197,7 @@ class SglangClient:
         return data or []
 
     def _get(self, path: str) -> Any:
-        """The JSON at `path`; None where the server has no such page."""
-        try:
-            reply = self._http.get(path)
-            return reply.json() if reply.status_code == 200 else None
-        except (httpx.HTTPError, ValueError):
-            return None
+        return get_json(self._http, path)
 
 
 def drafts_a_verification(info: Mapping[str, Any]) -> int | None:
@@ -243,13 +207,6 @@ def drafts_a_verification(info: Mapping[str, Any]) -> int | None:
     """
     told = info.get("speculative_num_draft_tokens")
     return told - 1 if isinstance(told, int) and told > 1 and info.get("speculative_algorithm") else None
-
-
-def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a server-sent event stream."""
-    for line in lines:
-        if line.startswith("data: {"):
-            yield json.loads(line.removeprefix("data: "))
 
 
 def _first_token(tops: Any) -> dict[int, float] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from tuner.domain.errors import EngineNotFound
 from tuner.domain.facts import Device
 from tuner.domain.secrets import without_secrets
+from tuner.engines.asking import asked
 
 MODULE = ("-m", "sglang.launch_server")
 COMMAND = ("serve",)
@@ -125,20 +125,7 @@ def _stamp(program: str) -> float:
 def _output(argv: Sequence[str], env: Mapping[str, str]) -> str:
     """What a program prints on its standard output."""
     inherited = {name: value for name, value in without_secrets(os.environ).items() if name not in HIDDEN}
-    try:
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_LONGEST_S,
-            env={**inherited, **env},
-            check=False,
-        )
-    except FileNotFoundError:
-        raise EngineNotFound(f"There is no program {argv[0]}", advice=HOW_TO_GET) from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineNotFound(f"{argv[0]} cannot be run: {error}", advice=HOW_TO_GET) from error
+    done = asked(argv, {**inherited, **env}, timeout_s=_LONGEST_S, advice=HOW_TO_GET)
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         last = said[-1].strip() if said else f"exit code {done.returncode}"

@@ -7,34 +7,27 @@ what is new. Latencies come in the last event only, and only from a server with 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.domain.measurement import RequestFailure, RequestTiming
+from tuner.engines.http import KEPT_TEXT, AnswerStream
 from tuner.engines.sglang.acceptance import draft_tokens
-
-_KEPT_TEXT = 2000
-"""Characters of an answer that are kept: for a person to look at, and to see whether it goes round in circles."""
 
 
 @dataclass
-class Stream:
+class Stream(AnswerStream):
     """What has arrived of one answer."""
 
-    started: float
-    asked_tokens: int
+    asked_tokens: int = 0
     """How many tokens were asked for: a pool that is too small cuts the answer and says nothing."""
     drafts_a_verification: int | None = None
-    first: float | None = None
-    last: float | None = None
     tokens: int = 0
-    gaps: list[float] = field(default_factory=list)
     text: str = ""
     meta: dict[str, Any] = field(default_factory=dict)
     cut_off: bool = False
 
-    def take(self, event: Mapping[str, Any]) -> None:
+    def take(self, event: dict[str, Any]) -> None:
         """One event, at the moment it arrived."""
         now = time.perf_counter()
         self.meta.update(event.get("meta_info") or {})
@@ -50,15 +43,13 @@ class Stream:
                 self.gaps.append(now - self.last)
             self.tokens, self.last = tokens, now
 
-    def decoding_s(self) -> float:
-        """Seconds from the first token to the last."""
-        return 0.0 if self.first is None or self.last is None else self.last - self.first
+    def arrived(self) -> int:
+        """Tokens so far."""
+        return self.tokens
 
-    def silence(self, first_token_s: float, stall_s: float) -> RequestFailure:
-        """What to say of a stream on which nothing arrives any more."""
-        if self.first is None:
-            return RequestFailure(kind="no_first_token", detail=f"no token within {first_token_s:.0f} s")
-        return RequestFailure(kind="stalled", detail=f"silent for {stall_s:.0f} s after {self.tokens} tokens")
+    def cut(self) -> None:
+        """See `AnswerStream.cut`."""
+        self.cut_off = True
 
     def timing(self) -> RequestTiming | RequestFailure:
         """The figures of an answer that came to its end, or was cut off on purpose."""
@@ -83,7 +74,7 @@ class Stream:
             total_ms=1000 * (self.last - self.started),
             gaps_ms=tuple(round(1000 * gap, 3) for gap in self.gaps),
             finish_reason=reason,
-            text=self.text[:_KEPT_TEXT],
+            text=self.text[:KEPT_TEXT],
         )
 
     def _prefill_s(self) -> float:
