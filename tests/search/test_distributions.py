@@ -39,7 +39,8 @@ def test_whatever_a_sampler_draws_is_a_configuration(of: SearchSpace, seed: int)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
     for _ in range(3):
-        complete(of, from_optuna(of, study.ask(distributions(of)).params))
+        drawn = complete(of, from_optuna(of, study.ask(distributions(of)).params))
+        assert all(of.by_name[name].contains(value) for name, value in drawn.values.items())
 
 
 def test_numbers_are_told_in_their_order_and_words_as_categories() -> None:

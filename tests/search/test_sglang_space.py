@@ -117,7 +117,7 @@ def test_the_fake_server_accepts_every_configuration() -> None:
     for gpus in (1, 2):
         of = space(gpus, HYBRID, fake=True)
         for configuration in sample(of, gpus, 60):
-            sglang_settings.parse(arguments(of, configuration))
+            assert sglang_settings.parse(arguments(of, configuration))
 
 
 def interpreter() -> Path:

@@ -129,7 +129,7 @@ def run_quickstart(minutes: float, studies: Path, name: str) -> None:
     options = Options(
         model=(model,),
         binary=(str(binary),),
-        depths="64,384",
+        depths="128",
         predict_tokens=16,
         decode_limit_s=2.0,
         hours=minutes / 60,
