@@ -15,6 +15,7 @@ import pytest
 from tests.builders import frozen, measurement, record
 from tests.report.simulated_nights import HOST, UUID, Records, many_trials, simulated_night
 from tuner.domain.command import LaunchCommand
+from tuner.domain.errors import BadInput
 from tuner.domain.record import BASELINE_NOTE, Stage, TrialRecord
 from tuner.domain.verdict import Outcome, Verdict
 from tuner.report.json_form import best_json
@@ -276,6 +277,31 @@ def test_without_resvg_the_page_is_written_and_what_is_missing_is_said(
     assert written.no_pictures is not None
     assert "llm-engine-tuner[report]" in written.no_pictures
     assert "![" not in written.text.read_text(encoding="utf-8")
+
+
+def test_an_earlier_report_is_replaced_with_its_pictures_and_nothing_else_is(tmp_path: Path) -> None:
+    document = compose("night", frozen(), [BASE, FAST], confirmed(1.5))
+    written = write(document, tmp_path)
+    old = tmp_path / "timeline-a-profile-that-is-gone.png"
+    mine = tmp_path / "mine.png"
+    for picture in (old, mine):
+        picture.write_bytes(b"a picture")
+    with written.text.open("a", encoding="utf-8") as file:
+        file.write(f"\n![gone]({old.name})\n")
+    again = write(document, tmp_path)
+    assert not old.exists()
+    assert mine.exists()
+    assert [path.name for path in again.pictures] == [path.name for path in written.pictures]
+    assert all(path.exists() for path in again.pictures)
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_a_file_that_no_report_wrote_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("<b>mine</b>", encoding="utf-8")
+    with pytest.raises(BadInput, match="not written by `tuner report`"):
+        write(compose("night", frozen(), [BASE, FAST], []), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text(encoding="utf-8") == "<b>mine</b>"
 
 
 def test_a_report_of_a_thousand_trials_takes_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

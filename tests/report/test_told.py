@@ -88,6 +88,7 @@ def test_the_keys_of_status() -> None:
         "anchors": 0,
         "outcomes": {"OK": 2, "OPEN": 1, "OUT_OF_MEMORY": 1},
         "confirm_outcomes": {"OK": 6},
+        "trim_outcomes": {},
         "best": {"coder": {"trial": 1, "gain": told["best"]["coder"]["gain"]}},
         "used_s": 60.5,
         "left_s": None,

@@ -106,6 +106,8 @@ def status_command(name: str, studies: Path, *, as_json: bool) -> None:
     if saved:
         typer.echo(f"  saved     {saved} launches that would not have fitted into memory")
     typer.echo(f"  confirm   {_counts(form['confirm_outcomes'])}")
+    if form["trim_outcomes"]:
+        typer.echo(f"  trim      {_counts(form['trim_outcomes'])}: winners without some of their flags")
     if form["anchors"]:
         typer.echo(f"  anchors   the baseline was measured again {form['anchors']} times during the search")
     left = "" if budget.left_s is None else f", {budget.left_s / 60:.0f} min left"

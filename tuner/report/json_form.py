@@ -95,6 +95,7 @@ def status_json(
 ) -> dict[str, Any]:
     """What `tuner status --json` prints."""
     confirming = [record for record in confirmed if record.stage is Stage.CONFIRM]
+    trims = [record for record in confirmed if record.stage is Stage.TRIM]
     return {
         "schema_version": SCHEMA_VERSION,
         "study": name,
@@ -104,6 +105,7 @@ def status_json(
         "anchors": sum(1 for record in confirmed if record.stage is Stage.ANCHOR),
         "outcomes": outcomes(searched),
         "confirm_outcomes": outcomes(confirming),
+        "trim_outcomes": outcomes(trims),
         "best": best_so_far(frozen, levelled(searched, confirmed)) if frozen else {},
         "used_s": used_s,
         "left_s": left_s,

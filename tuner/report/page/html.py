@@ -33,6 +33,10 @@ _HERE = Path(__file__).parent
 _A_NUMBER = re.compile(r"-[\d.]")
 
 
+MARK = ": tuner report</title>"
+"""By which a page is known to be a report."""
+
+
 def html(document: Document) -> str:
     """The page."""
     body = "".join(
@@ -45,7 +49,7 @@ def html(document: Document) -> str:
     # The policy has the browser itself refuse whatever would go out to the network.
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}: tuner report</title>'
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}{MARK}'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
