@@ -60,7 +60,7 @@ def test_what_a_row_says() -> None:
         "card": "NVIDIA GeForce RTX 3090", "engine": "llama_server 10068 (abc123)", "model": "Qwen 3 8B Q4_K_M",
         "context": "32768", "kv types": "q8_0/q8_0", "profile": "coder", "baseline prefill/decode t/s": "1001 / 50.0",
         "best prefill/decode t/s": told["best prefill/decode t/s"],
-        "gain": told["gain"], "n-max": "2", "acceptance": "83%",
+        "gain": told["gain"], "quality": "-", "n-max": "2", "acceptance": "83%",
     }  # fmt: skip
     assert re.fullmatch(r"15\d\d / 7\d\.\d", told["best prefill/decode t/s"])
     assert re.fullmatch(r"1\.50x \(1\.[45]\d to 1\.5\d\)", told["gain"])

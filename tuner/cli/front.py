@@ -19,6 +19,7 @@ from tuner.domain.frozen import FrozenStudy
 from tuner.domain.record import TrialRecord
 from tuner.report.front import FrontPoint, front
 from tuner.report.json_form import SCHEMA_VERSION
+from tuner.report.key_figures import worst_nats
 from tuner.store.folder import StudyFolder
 
 _WIDE = 200
@@ -59,6 +60,7 @@ def _row(frozen: FrozenStudy, point: FrontPoint) -> dict[str, Any]:
         "decode_tps": round(point.decode_tps, 2),
         "context_tokens": point.context_tokens,
         "proven_context_tokens": measurement.proven_context,
+        "quality_nats": worst_nats(measurement),
         "memory_mib": round(sum(measurement.actual.buffers_mib.values())) or None,
         "power_w": round(sum(watts)) if watts else None,
         "is_baseline": record.is_baseline,
@@ -80,15 +82,18 @@ def _differences(frozen: FrozenStudy, record: TrialRecord) -> str:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("trial", "prefill t/s", "decode t/s", "context", "proven", "MiB", "W"):
+    for heading in ("trial", "prefill t/s", "decode t/s", "context", "proven", "nats off", "MiB", "W"):
         table.add_column(heading, justify="right")
     table.add_column("differs from the defaults in")
     for row in rows:
         figures = [f"{row['prefill_tps']:.0f}", f"{row['decode_tps']:.1f}", str(row["context_tokens"])]
-        others = ["?" if row[key] is None else str(row[key]) for key in ("proven_context_tokens", "memory_mib")]
-        watts = "" if row["power_w"] is None else str(row["power_w"])
+        nats = None if row["quality_nats"] is None else f"{row['quality_nats']:.2f}"
+        others = [row["proven_context_tokens"], nats, row["memory_mib"], row["power_w"]]
         what = "the baseline" if row["is_baseline"] else row["differences"] or "nothing"
-        table.add_row(str(row["trial"]), *figures, *others, watts, what)
+        table.add_row(str(row["trial"]), *figures, *("-" if other is None else str(other) for other in others), what)
     # Into a file or a pipe the rows go unbroken.
     (Console() if sys.stdout.isatty() else Console(width=_WIDE)).print(table)
-    typer.echo("\nmeans over depths and cells, of one launch each; the commands: --json or --csv")
+    typer.echo(
+        "\nmeans over depths and cells, of one launch each; answers by their nats off the baseline's; "
+        "the commands: --json or --csv"
+    )

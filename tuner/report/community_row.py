@@ -19,7 +19,7 @@ from tuner.report.selection import baseline_of
 
 COLUMNS = (
     "card", "engine", "model", "context", "kv types", "profile", "baseline prefill/decode t/s",
-    "best prefill/decode t/s", "gain", "n-max", "acceptance", "method",
+    "best prefill/decode t/s", "gain", "quality", "n-max", "acceptance", "method",
 )  # fmt: skip
 """In the order of the cells of a row."""
 
@@ -80,6 +80,7 @@ def _row(frozen: FrozenStudy, one: Recommendation, baseline: Sequence[TrialRecor
         _speeds(before),
         _speeds(figures),
         _gain(one),
+        "yours" if one.is_baseline else figures.quality,
         (_draft_length(one) if speculates else None) or _UNKNOWN,
         _UNKNOWN if rate is None else f"{rate:.0%}",
         _method(frozen, one, figures, len(baseline)),

@@ -11,6 +11,7 @@ from tuner.domain.profile import Profile
 from tuner.domain.workload import Content
 from tuner.report.compare import Arm
 from tuner.report.compare_alike import How, how_decoded, how_prefilled
+from tuner.report.key_figures import worst_nats
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Row:
 
     metric: str
     """`prefill`, `decode`, `total`, `acceptance_rate`, `acceptance_length`, `context`, `proven_context`,
-    `cards_peak`, `buffers`, `host_peak`."""
+    `quality_nats`, `cards_peak`, `buffers`, `host_peak`."""
     unit: str
     content: Content | None
     """None where the figure belongs to no kind of text: the cold prompts of prefill are mixed."""
@@ -60,6 +61,7 @@ _OF_A_CELL: tuple[_OfACell, ...] = (
 _OF_A_LAUNCH: tuple[tuple[str, str, Callable[[Measurement], float | None]], ...] = (
     ("context", "tokens", lambda measurement: measurement.actual.context_per_slot),
     ("proven_context", "tokens", lambda measurement: measurement.proven_context),
+    ("quality_nats", "nats", worst_nats),
     ("cards_peak", "MiB", lambda measurement: _cards_peak_mib(measurement)),
     ("buffers", "MiB", lambda measurement: sum(measurement.actual.buffers_mib.values()) or None),
     ("host_peak", "MiB", lambda measurement: measurement.host_rss_peak_mib),

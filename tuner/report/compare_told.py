@@ -16,6 +16,7 @@ from tuner.report.gain import Gain
 _NAMES = {
     "prefill": "prefill", "decode": "decode", "total": "total", "acceptance_rate": "accepted",
     "acceptance_length": "accepted length", "context": "context a slot", "proven_context": "context proven",
+    "quality_nats": "answers off the own baseline's",
     "cards_peak": "cards' memory at its peak", "buffers": "engine's buffers", "host_peak": "host memory",
 }  # fmt: skip
 _NOTHING = "-"
@@ -68,6 +69,8 @@ def shown(row: Row, figure: Figure | None) -> str:
     """A figure in as many digits as its unit deserves."""
     if figure is None:
         return _NOTHING
+    if row.metric == "quality_nats":
+        return f"{figure.median:.3f}"
     digits = {"t/s": 0 if row.metric == "prefill" else 1, "tokens": 2 if row.metric == "acceptance_length" else 0}
     return f"{figure.median:.{digits.get(row.unit, 0)}f}"
 

@@ -80,7 +80,7 @@ def _measured(measurement: Measurement) -> dict[str, Any]:
         "gpu_memory_peak_mib": _sum(use.memory_peak_mib for use in measurement.gpus),
         "gpu_power_mean_w": _sum(use.power_mean_w for use in measurement.gpus),
         "gpu_energy_j": _sum(use.energy_j for use in measurement.gpus),
-        "quality_nats": worst_nats(measurement.quality.cost) if measurement.quality else None,
+        "quality_nats": worst_nats(measurement),
         "cut_short": measurement.cut_short,
     }
     for result in measurement.cells:

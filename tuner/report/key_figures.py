@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.domain.measurement import Measurement
 from tuner.domain.profile import Profile
-from tuner.domain.quality import QualityCost
 from tuner.domain.record import TrialRecord
 from tuner.domain.workload import Cell, Workload
-from tuner.report.quality import quality_json
+from tuner.report.quality import NOISE_NATS, quality_json
 from tuner.report.requests_told import acceptance_by_content, content_name
 from tuner.report.tables import decode_by_content, prefill_by_depth
 
-_NOISE_NATS = 0.02
-"""As in `tuner.report.quality`: what another batch size makes of the same configuration lies below it."""
 
-
-def worst_nats(cost: QualityCost | None) -> float | None:
-    """How far one launch's answers are from the baseline's, the worse of the two places."""
+def worst_nats(measurement: Measurement) -> float | None:
+    """How far one launch's answers are from the baseline's, the worse of the two places; None where not checked."""
+    cost = measurement.quality.cost if measurement.quality is not None else None
     known = [cost.alone.kl, cost.deep.kl] if cost is not None else []
     return max((nats for nats in known if nats is not None), default=None)
 
@@ -83,4 +81,4 @@ class KeyFigures:
     def quality(self) -> str:
         """The same in a word or two."""
         nats = self.quality_nats
-        return "-" if nats is None else "same" if nats < _NOISE_NATS else f"{nats:.2f} nats off"
+        return "-" if nats is None else "same" if nats < NOISE_NATS else f"{nats:.2f} nats off"

@@ -10,7 +10,7 @@ from tuner.domain.measurement import Measurement
 from tuner.domain.quality import PlaceCost, QualityCost, QualityResult
 from tuner.domain.record import TrialRecord
 
-_NOISE_NATS = 0.02
+NOISE_NATS = 0.02
 """What another batch size or another salt makes of the same configuration lies below it."""
 _SHOWN_LOOPS = 0.3
 """Less differs from one salt to the next."""
@@ -32,7 +32,7 @@ def quality_short(measurement: Measurement) -> str:
     """The cost in a few words for a trial's line; empty where it is no more than noise, or not known."""
     cost = measurement.quality.cost if measurement.quality is not None else None
     worst = max((place.kl for place in (cost.alone, cost.deep) if place.kl is not None), default=0.0) if cost else 0.0
-    return f", answers {worst:.2f} nats off" if worst >= _NOISE_NATS else ""
+    return f", answers {worst:.2f} nats off" if worst >= NOISE_NATS else ""
 
 
 def quality_json(trials: Sequence[TrialRecord]) -> dict[str, Any] | None:
@@ -68,7 +68,7 @@ def _place_told(places: Sequence[PlaceCost], needles: Sequence[tuple[int, int]] 
     told = []
     kl = _median(place.kl for place in places)
     if kl is not None:
-        told.append(f"{kl:.3f} nats from the baseline" + (" (no more than noise)" if kl < _NOISE_NATS else ""))
+        told.append(f"{kl:.3f} nats from the baseline" + (" (no more than noise)" if kl < NOISE_NATS else ""))
     worst = _worst((place.known_right, place.known_asked) for place in places)
     if worst is not None:
         told.append(f"{worst[0]} of {worst[1]} known answers")
