@@ -9,6 +9,7 @@ from tuner.domain.configuration import Configuration
 from tuner.domain.record import Stage
 from tuner.report.recommendation import Recommendation, recommend
 from tuner.report.tables import recommendation_lines
+from tuner.study import trim as trim_module
 from tuner.study.confirm import confirm
 from tuner.study.trim import trim
 
@@ -106,6 +107,22 @@ def test_it_goes_on_where_it_was_and_ends_with_the_time(monkeypatch: pytest.Monk
     assert found.worths == ()
     assert found.trial.configuration.values == {"chunk": 512, "cache": "q8_0"}
     assert any("no time is left" in note for note in short.notes)
+
+
+def test_a_winner_that_the_trims_themselves_have_proven_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = searched(SimulatedMachine(monkeypatch, speed=both, launch_noise=0.004, seed=1))
+    machine.search(chunk=512, cache="f16")
+    confirm(machine.kit)
+    (first,) = recommend(machine.kit.frozen, machine.pool.searched, machine.pool.confirmed)
+    (other,) = [record for record in machine.pool.searched if record.configuration.values["cache"] == "f16"][1:]
+    later = first.model_copy(update={"candidate": other})
+
+    def proven(kit: object) -> list[Recommendation]:  # noqa: ARG001
+        return [first] if not machine.launched(Stage.TRIM) else [first, later]
+
+    monkeypatch.setattr(trim_module, "_proven", proven)
+    trim(machine.kit)
+    assert set(machine.launched(Stage.TRIM)) == {f"trial {first.candidate.number}", f"trial {other.number}"}
 
 
 def test_a_baseline_that_stays_is_not_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:

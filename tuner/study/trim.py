@@ -26,18 +26,19 @@ _LAST_ROUNDS = 3
 
 def trim(kit: Kit) -> None:
     """Measures what the winners' flags are worth, as far as there is time. What an earlier run measured counts."""
-    winners: dict[int, TrialRecord] = {}
-    for found in _proven(kit):
-        winners.setdefault(found.candidate.number, found.candidate)
-    for winner in winners.values():
-        if not _measure(kit, winner, _without_each(kit, winner), _ROUNDS):
-            return
-    for winner in winners.values():
-        # Profiles may have the same winner, and other flags that do not pay for them.
-        wanted = {droppable(found.worths) for found in _proven(kit) if found.candidate == winner}
-        together = {names: _without(kit, winner, names) for names in wanted if names}
-        if not _measure(kit, winner, together, _LAST_ROUNDS):
-            return
+    known: set[int] = set()
+    # The launches made here can prove another profile's gain as well: its winner then has its turn too.
+    while fresh := {f.candidate.number: f.candidate for f in _proven(kit) if f.candidate.number not in known}:
+        known |= fresh.keys()
+        for winner in fresh.values():
+            if not _measure(kit, winner, _without_each(kit, winner), _ROUNDS):
+                return
+        for winner in {found.candidate.number: found.candidate for found in _proven(kit)}.values():
+            # Profiles may have the same winner, and other flags that do not pay for them.
+            wanted = {droppable(found.worths) for found in _proven(kit) if found.candidate == winner}
+            together = {names: _without(kit, winner, names) for names in wanted if names}
+            if not _measure(kit, winner, together, _LAST_ROUNDS):
+                return
 
 
 def _proven(kit: Kit) -> list[Recommendation]:
