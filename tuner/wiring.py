@@ -32,6 +32,7 @@ from tuner.search.space import complete, violations
 from tuner.store.folder import StudyFolder
 from tuner.store.machine import machine_facts
 from tuner.store.origin import Origin
+from tuner.study.continuity import continued, joined, updated
 from tuner.study.create import Sources, freeze, survey
 from tuner.study.kit import Kit
 from tuner.study.protocols import Engine, Observer, Pool, Process
@@ -200,79 +201,35 @@ def prepare(folder: StudyFolder, *, accept_changes: bool, founded: Callable[[str
         StudyMismatch: the machine, the model or the engine build is another one now, or study.toml was edited.
     """
     definition = folder.definition()
-    engine = load_engine(definition.engine)
-    surveyed = survey(engine, definition, sources(definition.engine))
-    frozen = folder.frozen()
-    if frozen is None:
-        frozen = freeze(engine, definition, surveyed, sources(definition.engine))
-        if founded is not None:
-            first = FrozenStudy.model_validate_json(founded(frozen.model_dump_json()))
-            frozen = _joined(first, frozen, accept_changes=accept_changes)
-        folder.freeze(frozen)
-        return frozen
-    programs = {one for p in frozen.space.parameters if p.target == "binary" for one in p.choices or ()}
-    if not programs <= set(definition.binary):
-        raise BadInput(
-            "frozen.json names a program that study.toml does not",
-            where=str(folder.frozen_path),
-            advice="it was changed by hand; start a new study with --name",
-        )
-    if founded is not None and FrozenStudy.model_validate_json(founded(frozen.model_dump_json())).space != frozen.space:
-        raise StudyMismatch(
-            f"The storage holds another study of the name {folder.name}",
-            where=definition.storage,
-            advice="start a new study with another --name",
-        )
-    changes = definition_changes(frozen.definition, definition)
-    if changes:
-        raise StudyMismatch(
-            "study.toml was changed after the first trial:\n  " + "\n  ".join(changes),
-            where=str(folder.definition_path),
-            advice="undo it, or start a new study with --name; only hours, trials, rounds and sampler may change",
-        )
-    differences = frozen.differences(surveyed.machine, surveyed.engines, surveyed.models)
-    if differences and not accept_changes:
-        raise StudyMismatch(
-            "The study was made under other conditions:\n  " + "\n  ".join(differences),
-            where=str(folder.path),
-            advice="start a new study with --name, or continue this one with --accept-changes",
-        )
-    changed = frozen.model_copy(
-        update={
-            "definition": definition,
-            "machine": surveyed.machine,
-            "engines": surveyed.engines,
-            "models": surveyed.models,
-        }
-    )
-    if changed != frozen:
-        folder.freeze(changed)
-    return changed
+    engine, here = load_engine(definition.engine), sources(definition.engine)
+    surveyed = survey(engine, definition, here)
+    known = folder.frozen()
+    frozen = freeze(engine, definition, surveyed, here) if known is None else known
+    first = None if founded is None else FrozenStudy.model_validate_json(founded(frozen.model_dump_json()))
+    with _located(folder):
+        if known is None:
+            prepared = frozen if first is None else joined(first, frozen, accept_changes=accept_changes)
+        else:
+            if first is not None and first.space != known.space:
+                raise StudyMismatch(
+                    f"The storage holds another study of the name {folder.name}",
+                    where=definition.storage,
+                    advice="start a new study with another --name",
+                )
+            prepared = continued(known, definition, surveyed, accept_changes=accept_changes)
+    if prepared != known:
+        folder.freeze(prepared)
+    return prepared
 
 
-def _joined(first: FrozenStudy, here: FrozenStudy, *, accept_changes: bool) -> FrozenStudy:
-    """The study of the first machine, as this one works on it.
-
-    Raises:
-        StudyMismatch: this machine, its engine, its model or what it was asked differs.
-    """
-    changes = definition_changes(first.definition, here.definition)
-    if changes:
-        raise StudyMismatch(
-            "The storage holds a study of this name with other settings:\n  " + "\n  ".join(changes),
-            where=here.definition.storage,
-            advice="join it by its name alone (`tuner run NAME --storage ...`), or give this one another --name",
-        )
-    differences = first.differences(here.machine, here.engines, here.models, same_host=False)
-    if differences and not accept_changes:
-        raise StudyMismatch(
-            f"This machine is not like {first.machine.host}, which the study was made on:\n  "
-            + "\n  ".join(differences),
-            where=here.definition.storage,
-            advice="only identical machines share a study; make both alike, or join with --accept-changes",
-        )
-    own = {name: getattr(here, name) for name in ("study_id", "definition", "machine", "engines", "models")}
-    return first.model_copy(update=own)
+@contextmanager
+def _located(folder: StudyFolder) -> Iterator[None]:
+    """Where an error says of no place, it is the study's folder."""
+    try:
+        yield
+    except TunerError as error:
+        error.where = error.where or str(folder.path)
+        raise
 
 
 def prepare_to_verify(folder: StudyFolder, binary: str | None, *, accept_changes: bool) -> FrozenStudy:
@@ -291,42 +248,17 @@ def prepare_to_verify(folder: StudyFolder, binary: str | None, *, accept_changes
             raise BadInput("The study chose among several binaries", advice="leave --binary out")
         definition = definition.model_copy(update={"binary": (str(Path(binary).absolute()),)})
     surveyed = survey(load_engine(definition.engine), definition, sources(definition.engine))
-    # What an update may change is what a verification is for.
-    alike = surveyed.machine.model_copy(update={"cards": frozen.machine.cards, "gpus": frozen.machine.gpus})
-    differences = frozen.differences(alike, frozen.engines, surveyed.models)
-    if differences and not accept_changes:
-        raise StudyMismatch(
-            "The study was made on another machine or with another model:\n  " + "\n  ".join(differences),
-            where=str(folder.path),
-            advice="start a new study with --name, or compare nevertheless with --accept-changes",
-        )
-    return frozen.model_copy(
-        update={
-            "definition": definition,
-            "machine": surveyed.machine,
-            "engines": surveyed.engines,
-            "models": surveyed.models,
-        }
-    )
+    with _located(folder):
+        return updated(frozen, definition, surveyed, accept_changes=accept_changes)
 
 
 def space_changes(before: FrozenStudy, now: FrozenStudy) -> list[str]:
     """What the search could try now and could not then, or the other way round, in words; nothing where it cannot be
     told."""
     try:
-        fresh = examine(now.definition).space.by_name
+        return before.space.changes_to(examine(now.definition).space)
     except TunerError:
         return []
-    told = []
-    for name in dict.fromkeys([*fresh, *before.space.by_name]):
-        then, today = before.space.by_name.get(name), fresh.get(name)
-        if then is None or today is None:
-            told.append(f"{name} can {'be tuned now' if then is None else 'not be tuned any more'}")
-            continue
-        choices = set(then.choices or ()), set(today.choices or ())
-        told += [f"{name} can be {value} now" for value in sorted(map(str, choices[1] - choices[0]))]
-        told += [f"{name} cannot be {value} any more" for value in sorted(map(str, choices[0] - choices[1]))]
-    return told
 
 
 def read_verifications(study: OpenStudy) -> list[TrialRecord]:
@@ -346,19 +278,6 @@ def storage_of(folder: StudyFolder) -> Storage:
     if study is None or not folder.storage_path.is_file():
         raise BadInput(f"The study {folder.name} has no trials yet", advice=f"run it with `tuner run {folder.name}`")
     return _pool(folder, study.frozen).storage
-
-
-def definition_changes(before: StudyDefinition, now: StudyDefinition) -> list[str]:
-    """In what two definitions differ, budgets aside, in words."""
-    free = {"hours", "trials", "confirm_rounds", "confirm_most", "sampler", "trim"}
-    if before.storage is not None and now.storage is not None:
-        # Machines may know one storage by different addresses.
-        free.add("storage")
-    return [
-        f"{name} was {getattr(before, name)}, is {getattr(now, name)}"
-        for name in StudyDefinition.model_fields
-        if name not in free and getattr(before, name) != getattr(now, name)
-    ]
 
 
 @contextmanager

@@ -180,7 +180,7 @@ def _find_or_create(options: Options, name: str | None, engine: str | None, stud
     definition = define(engine_of(engine, options), options, wiring.machine_cards().device_order())
     folder = StudyFolder.in_(studies, default_name(definition) if name is None else name)
     if folder.exists():
-        changes = wiring.definition_changes(folder.definition(), definition)
+        changes = folder.definition().changes_to(definition)
         if changes:
             raise BadInput(
                 f"The study {folder.name} exists with other settings:\n  " + "\n  ".join(changes),

@@ -14,6 +14,9 @@ Sampler = Literal["composite", "tpe", "gp", "random"]
 MOST_DEPTHS = 8
 """A depth costs a cold prefill in every launch."""
 
+_BUDGETS = ("hours", "trials", "confirm_rounds", "confirm_most", "sampler", "trim")
+"""What may change while a study goes on: it makes no figure incomparable."""
+
 
 class StudyDefinition(BaseModel):
     """Everything a user decides about a study. Frozen once its first trial has run."""
@@ -62,3 +65,15 @@ class StudyDefinition(BaseModel):
     confirm_rounds: int = Field(default=3, ge=2)
     confirm_most: int | None = Field(default=None, ge=2)
     """Launches of a finalist whose gain is still open; None: five times the rounds while there is time."""
+
+    def changes_to(self, now: StudyDefinition) -> list[str]:
+        """In what another definition differs, budgets aside, in words."""
+        free = set(_BUDGETS)
+        if self.storage is not None and now.storage is not None:
+            # Machines may know one storage by different addresses.
+            free.add("storage")
+        return [
+            f"{name} was {getattr(self, name)}, is {getattr(now, name)}"
+            for name in StudyDefinition.model_fields
+            if name not in free and getattr(self, name) != getattr(now, name)
+        ]

@@ -99,3 +99,16 @@ class SearchSpace(BaseModel):
     def with_role(self, role: str) -> Parameter | None:
         """The parameter that plays `role`, if the space has one."""
         return next((parameter for parameter in self.parameters if parameter.role == role), None)
+
+    def changes_to(self, now: SearchSpace) -> list[str]:
+        """What another space can try and this one cannot, or the other way round, in words."""
+        told = []
+        for name in dict.fromkeys([*now.by_name, *self.by_name]):
+            then, today = self.by_name.get(name), now.by_name.get(name)
+            if then is None or today is None:
+                told.append(f"{name} can {'be tuned now' if then is None else 'not be tuned any more'}")
+                continue
+            choices = set(then.choices or ()), set(today.choices or ())
+            told += [f"{name} can be {value} now" for value in sorted(map(str, choices[1] - choices[0]))]
+            told += [f"{name} cannot be {value} any more" for value in sorted(map(str, choices[0] - choices[1]))]
+        return told
